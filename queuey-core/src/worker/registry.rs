@@ -1,0 +1,132 @@
+//! From a job's name to its handler, with everything that is known of the job before it comes.
+
+use std::{collections::HashMap, marker::PhantomData, time::Duration};
+
+use serde_json::value::RawValue;
+
+use crate::{
+    BoxFuture,
+    context::JobContext,
+    error::{BuildError, Place},
+    handler::JobHandler,
+    job::Job,
+    job_error::JobResult,
+    queue::QueueSet,
+    retry::RetryPolicy,
+};
+
+/// The handlers of a worker.
+pub(crate) struct Registry {
+    by_job: HashMap<&'static str, Registered>,
+    /// How many jobs each limited handler runs at once.
+    limits: Vec<usize>,
+}
+
+/// A handler, and what is known of its job.
+pub(crate) struct Registered {
+    pub(crate) job: &'static str,
+    /// The queue the job is enqueued to.
+    pub(crate) queue: &'static str,
+    pub(crate) place: Place,
+    /// The job's policy where the handler has none for a very job.
+    pub(crate) policy: RetryPolicy,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) max_deferrals: Option<u32>,
+    /// How many of its jobs run at once, where the handler says so.
+    concurrency: Option<usize>,
+    /// The place of that limit in [`Registry::limits`].
+    pub(crate) limit: Option<usize>,
+    pub(crate) handler: Box<dyn ErasedHandler>,
+}
+
+impl Registry {
+    /// Collects handlers; two for one job are a mistake.
+    pub(crate) fn collect(handlers: Vec<Registered>, mistakes: &mut Vec<BuildError>) -> Self {
+        let mut registry = Registry { by_job: HashMap::with_capacity(handlers.len()), limits: Vec::new() };
+        for mut handler in handlers {
+            if let Some(first) = registry.by_job.get(handler.job) {
+                let (first, second) = (first.place, handler.place);
+                mistakes.push(BuildError::DuplicateHandler { job: handler.job, first, second });
+                continue;
+            }
+            if let Some(most) = handler.concurrency {
+                handler.limit = Some(registry.limits.len());
+                registry.limits.push(most.max(1));
+            }
+            registry.by_job.insert(handler.job, handler);
+        }
+        registry
+    }
+
+    pub(crate) fn find(&self, job: &str) -> Option<&Registered> {
+        self.by_job.get(job)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Registered> {
+        self.by_job.values()
+    }
+
+    pub(crate) fn limits(&self) -> &[usize] {
+        &self.limits
+    }
+}
+
+impl Registered {
+    /// Registers a handler with what its job says of itself; overrides come later.
+    pub(crate) fn new<H: JobHandler>(handler: H, place: Place) -> Self {
+        let queue = H::Job::QUEUE.config();
+        Registered {
+            job: H::Job::NAME,
+            queue: H::Job::QUEUE.name(),
+            place,
+            policy: H::Job::retry_policy().unwrap_or(queue.retry),
+            timeout: handler.timeout().or_else(H::Job::timeout),
+            max_deferrals: H::Job::max_deferrals().or(queue.max_deferrals),
+            concurrency: handler.concurrency(),
+            limit: None,
+            handler: Box::new(Typed { handler, job: PhantomData::<fn() -> H::Job> }),
+        }
+    }
+}
+
+/// A handler behind a pointer.
+pub(crate) trait ErasedHandler: Send + Sync {
+    /// Reads the payload; what comes back can be run.
+    fn decode<'a>(&'a self, payload: &RawValue) -> Result<Box<dyn Decoded<'a> + 'a>, serde_json::Error>;
+}
+
+/// A job with its handler, ready to run.
+pub(crate) trait Decoded<'a>: Send {
+    /// What the handler says of this very job.
+    fn retry_policy(&self) -> Option<RetryPolicy>;
+
+    fn run(self: Box<Self>, ctx: JobContext) -> BoxFuture<'a, JobResult>;
+}
+
+struct Typed<H, J> {
+    handler: H,
+    job: PhantomData<fn() -> J>,
+}
+
+impl<H: JobHandler<Job = J>, J: Job> ErasedHandler for Typed<H, J> {
+    fn decode<'a>(&'a self, payload: &RawValue) -> Result<Box<dyn Decoded<'a> + 'a>, serde_json::Error> {
+        let job: J = serde_json::from_str(payload.get())?;
+        Ok(Box::new(Ready { handler: &self.handler, job }))
+    }
+}
+
+struct Ready<'a, H: JobHandler> {
+    handler: &'a H,
+    job: H::Job,
+}
+
+impl<'a, H: JobHandler> Decoded<'a> for Ready<'a, H> {
+    fn retry_policy(&self) -> Option<RetryPolicy> {
+        self.handler.retry_policy(&self.job)
+    }
+
+    fn run(self: Box<Self>, ctx: JobContext) -> BoxFuture<'a, JobResult> {
+        let Ready { handler, job } = *self;
+        Box::pin(handler.handle(job, ctx))
+    }
+}
