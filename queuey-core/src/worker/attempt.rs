@@ -10,7 +10,7 @@ use crate::{
     context::{JobContext, Signals},
     envelope::Envelope,
     job_error::{JobError, JobErrorKind, JobResult},
-    layer::{ErasedLayer, Next},
+    layer::{Layers, Next},
     retry::RetryPolicy,
     worker::registry::{Decoded, Registered},
 };
@@ -34,7 +34,7 @@ pub(crate) struct Attempt<'a> {
 
 /// A job whose payload was read, with its context.
 pub(crate) struct Ready<'a> {
-    job: Box<dyn Decoded<'a> + 'a>,
+    job: Box<dyn Decoded>,
     ctx: JobContext,
     policy: Cow<'a, RetryPolicy>,
     timeout: Option<Duration>,
@@ -80,9 +80,9 @@ impl<'a> Ready<'a> {
     /// Runs the handler within the layers.
     ///
     /// Panics are caught wherever they come from: the handler, a layer, the text of an error, a destructor.
-    pub(crate) async fn run(self, layers: &'a [Box<dyn ErasedLayer>]) -> Attempt<'a> {
+    pub(crate) async fn run(self, layers: &Layers) -> Attempt<'a> {
         let Ready { job, ctx, policy, timeout } = self;
-        let next = Next::new(layers, Box::new(move |ctx| bounded(job, ctx, timeout)));
+        let next = Next::new(layers.clone(), Box::new(move |ctx| bounded(job, ctx, timeout)));
         let run = AssertUnwindSafe(async move { outcome_of(next.run(ctx).await) }).catch_unwind();
         let outcome = run.await.unwrap_or_else(|panic| outcome_of(Err(JobError::panicked(message(panic)))));
         Attempt { outcome, policy }
@@ -90,11 +90,11 @@ impl<'a> Ready<'a> {
 }
 
 /// The handler within its time limit, its panics turned into failures.
-fn bounded<'a>(
-    job: Box<dyn Decoded<'a> + 'a>,
+fn bounded(
+    job: Box<dyn Decoded>,
     ctx: JobContext,
     timeout: Option<Duration>,
-) -> BoxFuture<'a, JobResult> {
+) -> BoxFuture<'static, JobResult> {
     Box::pin(async move {
         // The handler's future is made, polled and dropped in here, so that a panic in any of it is caught.
         let run = AssertUnwindSafe(async move {

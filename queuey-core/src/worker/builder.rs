@@ -36,7 +36,7 @@ pub struct WorkerBuilder<Q, B: Backend + ?Sized = dyn Backend> {
     queue_overrides: HashMap<&'static str, RetryPolicy>,
     job_overrides: HashMap<&'static str, RetryPolicy>,
     hook: Option<Box<dyn ErasedHook>>,
-    layers: Vec<Box<dyn ErasedLayer>>,
+    layers: Vec<Arc<dyn ErasedLayer>>,
     shutdown_timeout: Duration,
     close_backend: bool,
     require_all_handlers: bool,
@@ -117,7 +117,7 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
 
     /// Adds middleware around every job; the first one added is outermost.
     pub fn layer(mut self, layer: impl Layer) -> Self {
-        self.layers.push(Box::new(layer));
+        self.layers.push(Arc::new(layer));
         self
     }
 
@@ -163,7 +163,7 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
         let plan = Plan {
             queues,
             registry,
-            layers: self.layers,
+            layers: self.layers.into(),
             hook: self.hook,
             concurrency,
             shutdown_timeout: self.shutdown_timeout,

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     dead_letter::ErasedHook,
-    layer::ErasedLayer,
+    layer::Layers,
     queue::QueueConfig,
     worker::{
         registry::Registry,
@@ -21,7 +21,7 @@ pub(crate) const DEFAULT_ACK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 pub(crate) struct Plan {
     pub(crate) queues: Vec<QueuePlan>,
     pub(crate) registry: Registry,
-    pub(crate) layers: Vec<Box<dyn ErasedLayer>>,
+    pub(crate) layers: Layers,
     pub(crate) hook: Option<Box<dyn ErasedHook>>,
     /// Jobs that run at once.
     pub(crate) concurrency: usize,

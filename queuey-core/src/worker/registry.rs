@@ -1,6 +1,6 @@
 //! From a job's name to its handler, with everything that is known of the job before it comes.
 
-use std::{collections::HashMap, marker::PhantomData, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use serde_json::value::RawValue;
 
@@ -84,7 +84,7 @@ impl Registered {
             max_deferrals: H::Job::max_deferrals().or(queue.max_deferrals),
             concurrency: handler.concurrency(),
             limit: None,
-            handler: Box::new(Typed { handler, job: PhantomData::<fn() -> H::Job> }),
+            handler: Box::new(Typed(Arc::new(handler))),
         }
     }
 }
@@ -92,41 +92,38 @@ impl Registered {
 /// A handler behind a pointer.
 pub(crate) trait ErasedHandler: Send + Sync {
     /// Reads the payload; what comes back can be run.
-    fn decode<'a>(&'a self, payload: &RawValue) -> Result<Box<dyn Decoded<'a> + 'a>, serde_json::Error>;
+    fn decode(&self, payload: &RawValue) -> Result<Box<dyn Decoded>, serde_json::Error>;
 }
 
 /// A job with its handler, ready to run.
-pub(crate) trait Decoded<'a>: Send {
+pub(crate) trait Decoded: Send {
     /// What the handler says of this very job.
     fn retry_policy(&self) -> Option<RetryPolicy>;
 
-    fn run(self: Box<Self>, ctx: JobContext) -> BoxFuture<'a, JobResult>;
+    fn run(self: Box<Self>, ctx: JobContext) -> BoxFuture<'static, JobResult>;
 }
 
-struct Typed<H, J> {
-    handler: H,
-    job: PhantomData<fn() -> J>,
-}
+struct Typed<H>(Arc<H>);
 
-impl<H: JobHandler<Job = J>, J: Job> ErasedHandler for Typed<H, J> {
-    fn decode<'a>(&'a self, payload: &RawValue) -> Result<Box<dyn Decoded<'a> + 'a>, serde_json::Error> {
-        let job: J = serde_json::from_str(payload.get())?;
-        Ok(Box::new(Ready { handler: &self.handler, job }))
+impl<H: JobHandler> ErasedHandler for Typed<H> {
+    fn decode(&self, payload: &RawValue) -> Result<Box<dyn Decoded>, serde_json::Error> {
+        let job: H::Job = serde_json::from_str(payload.get())?;
+        Ok(Box::new(Ready { handler: self.0.clone(), job }))
     }
 }
 
-struct Ready<'a, H: JobHandler> {
-    handler: &'a H,
+struct Ready<H: JobHandler> {
+    handler: Arc<H>,
     job: H::Job,
 }
 
-impl<'a, H: JobHandler> Decoded<'a> for Ready<'a, H> {
+impl<H: JobHandler> Decoded for Ready<H> {
     fn retry_policy(&self) -> Option<RetryPolicy> {
         self.handler.retry_policy(&self.job)
     }
 
-    fn run(self: Box<Self>, ctx: JobContext) -> BoxFuture<'a, JobResult> {
+    fn run(self: Box<Self>, ctx: JobContext) -> BoxFuture<'static, JobResult> {
         let Ready { handler, job } = *self;
-        Box::pin(handler.handle(job, ctx))
+        Box::pin(async move { handler.handle(job, ctx).await })
     }
 }
