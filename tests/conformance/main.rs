@@ -1,0 +1,72 @@
+//! What every backend owes, as one suite. Each world runs all of it; differences would be listed in the docs.
+
+mod backend;
+mod cases;
+
+/// Runs every case in the memory world, on a paused clock: there, waiting takes no time.
+macro_rules! in_memory {
+    ($($group:ident :: $file:ident { $($case:ident),+ $(,)? })+) => {
+        mod memory {
+            $(mod $file {
+                $(#[tokio::test(start_paused = true)]
+                async fn $case() {
+                    crate::$group::$file::$case(queuey_tests::World::memory()).await;
+                })+
+            })+
+        }
+    };
+}
+
+/// The suite: every case by its file.
+macro_rules! suite {
+    ($run:ident) => {
+        $run! {
+            backend::order {
+                deliveries_come_in_the_order_of_publishing,
+                higher_priorities_come_first,
+                a_priority_above_the_maximum_counts_as_the_maximum,
+                a_queue_without_priorities_ignores_them,
+                no_more_than_the_prefetch_is_unsettled,
+                two_consumers_share_a_queue,
+            }
+            backend::delays {
+                a_delayed_job_is_never_early_and_joins_the_back,
+                a_deferred_job_comes_back_ahead_of_the_backlog,
+                r01_a_long_delay_holds_up_no_shorter_one,
+                a_deferral_of_zero_waits_and_a_delay_of_zero_does_not,
+                a_delay_past_the_ceiling_is_refused,
+                a_wait_on_an_undeclared_queue_is_refused_first,
+            }
+            backend::settling {
+                ack_and_discard_end_a_job,
+                a_retry_comes_back_as_the_next_attempt,
+                a_deferral_keeps_the_attempt,
+                a_dead_letter_is_kept_with_its_reason,
+                redeliver_comes_next_whatever_its_priority,
+                requeue_gives_the_job_back_in_its_place_and_flags_it,
+                a_delivery_that_is_dropped_goes_back,
+                a_stream_that_is_dropped_leaves_its_deliveries_alive,
+                a_settlement_that_can_never_succeed_gives_the_delivery_back,
+                successors_stay_on_the_queue_they_were_consumed_from,
+                unknown_fields_and_every_digit_survive_all_hops,
+                a_quorum_queue_counts_its_deliveries,
+                expired_jobs_are_dropped_or_kept,
+            }
+            backend::errors {
+                a_missing_queue_is_unroutable,
+                an_undeclared_queue_cannot_be_consumed,
+                bad_queues_are_refused_before_anything_is_made,
+                o01_a_queue_with_other_arguments_is_a_mismatch,
+                declaring_again_changes_nothing,
+                p04_a_message_too_large_is_refused_and_its_neighbours_are_not,
+                a_long_correlation_id_is_refused,
+                each_of_many_has_its_own_result,
+                p01_bodies_that_are_no_job_are_put_aside,
+                a_closed_backend_refuses_everything_and_ends_its_streams,
+                health_tells_what_is_consumed,
+            }
+        }
+    };
+}
+
+suite!(in_memory);

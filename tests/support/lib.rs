@@ -1,0 +1,31 @@
+//! What the tests share: worlds to run in, queue sets with names of their own, waiting for events, and the ledger.
+
+#![allow(clippy::missing_panics_doc, reason = "a test support library panics where a test fails")]
+
+mod ledger;
+mod queues;
+mod world;
+
+use std::{future::Future, time::Duration};
+
+pub use ledger::Ledger;
+pub use queues::{configure, unique};
+pub use world::{DeadBody, Operator, World};
+
+/// Waits until a condition holds, asking again and again. Never a bare sleep: the deadline is only for failures.
+pub async fn eventually<F, Fut>(what: &str, condition: F)
+where
+    F: Fn() -> Fut,
+    Fut: Future<Output = bool>,
+{
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < deadline, "never came true: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// [`eventually`] for conditions that need no waiting of their own.
+pub async fn until(what: &str, condition: impl Fn() -> bool) {
+    eventually(what, || std::future::ready(condition())).await;
+}
