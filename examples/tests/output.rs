@@ -9,7 +9,10 @@ fn run(example: &str) -> Vec<String> {
     path.pop();
     path.push("examples");
     path.push(example);
-    let output = Command::new(&path).env_remove("AMQP_URL").output().unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    let output = Command::new(&path)
+        .env_remove("AMQP_URL")
+        .output()
+        .unwrap_or_else(|error| panic!("{path:?}: {error}"));
     assert!(output.status.success(), "{example}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("examples print text").lines().map(str::to_owned).collect()
 }

@@ -1,6 +1,6 @@
 //! What runs a job.
 
-use std::{fmt, future::Future, marker::PhantomData, time::Duration};
+use std::{fmt, future::Future, marker::PhantomData, sync::Arc, time::Duration};
 
 use crate::{
     context::JobContext,
@@ -64,6 +64,27 @@ pub trait JobHandler: Send + Sync + 'static {
     /// How many of its jobs run at once in this process, within the worker's concurrency.
     fn concurrency(&self) -> Option<usize> {
         None
+    }
+}
+
+/// A handler that is shared, with a test that looks at its state for instance.
+impl<H: JobHandler> JobHandler for Arc<H> {
+    type Job = H::Job;
+
+    fn handle(&self, job: Self::Job, ctx: JobContext) -> impl Future<Output = Result<(), JobError>> + Send {
+        H::handle(self, job, ctx)
+    }
+
+    fn retry_policy(&self, job: &Self::Job) -> Option<RetryPolicy> {
+        H::retry_policy(self, job)
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        H::timeout(self)
+    }
+
+    fn concurrency(&self) -> Option<usize> {
+        H::concurrency(self)
     }
 }
 

@@ -65,6 +65,48 @@ macro_rules! suite {
                 a_closed_backend_refuses_everything_and_ends_its_streams,
                 health_tells_what_is_consumed,
             }
+            cases::attempts {
+                r07_attempts_are_numbered_without_gaps_up_to_the_maximum,
+                r07_deferrals_never_change_the_attempt,
+                r08_the_highest_policy_wins_and_the_handler_sees_it,
+                a_job_past_its_age_is_given_up_on,
+                a_job_that_defers_itself_too_often_is_given_up_on,
+            }
+            cases::panics {
+                s01_a_panic_is_a_failed_attempt,
+                a_panic_in_a_layer_or_a_hook_stops_nothing,
+            }
+            cases::timeouts {
+                s07_a_run_past_its_limit_is_a_failed_attempt,
+                the_handlers_limit_beats_the_jobs_and_that_the_workers,
+            }
+            cases::starts {
+                o05_a_returning_deferral_overtakes_all_but_the_prefetched,
+                o05_the_backlog_drains_beside_jobs_that_defer_for_ever,
+                o08_jobs_start_in_the_order_each_producer_enqueued_them,
+            }
+            cases::deploys {
+                p02_a_job_this_worker_does_not_know_is_kept,
+                p10_a_payload_of_another_release_runs_or_is_kept_undamaged,
+            }
+            cases::redelivery {
+                a_redelivery_is_counted_on_the_message_before_it_runs,
+                a_job_that_kills_its_workers_is_given_up_on_at_its_limit,
+                a_limit_of_zero_makes_no_copies,
+                from_half_its_limit_on_a_job_runs_alone,
+                an_isolation_that_cannot_be_had_ends_in_a_run_without_it,
+                a_job_that_hands_itself_back_keeps_all_its_counters,
+                what_can_never_be_published_becomes_a_dead_letter,
+            }
+            cases::shutdown {
+                s03_an_idle_worker_stops_at_once,
+                s03_a_job_that_never_ends_is_cut_off_at_the_deadline,
+                running_jobs_finish_and_waiting_ones_go_back,
+                a_failure_after_the_stop_is_handed_back_and_spends_no_attempt,
+                s09_a_stop_works_at_any_time_and_from_anywhere,
+                s09_a_run_that_is_dropped_gives_everything_back,
+                a_worker_whose_backend_closes_ends_with_an_error,
+            }
         }
     };
 }

@@ -67,7 +67,8 @@ impl Operator for MemoryBackend {
     fn dead<'a>(&'a self, queue: &'a str) -> BoxFuture<'a, Vec<DeadBody>> {
         Box::pin(async move {
             let jobs = self.dead_letters(queue);
-            let jobs = jobs.into_iter().map(|(envelope, reason)| DeadBody { body: envelope.to_bytes(), reason });
+            let jobs =
+                jobs.into_iter().map(|(envelope, reason)| DeadBody { body: envelope.to_bytes(), reason });
             let foreign = self.malformed(queue).into_iter().map(|(body, reason)| DeadBody { body, reason });
             jobs.chain(foreign).collect()
         })

@@ -50,7 +50,8 @@ async fn what_a_producer_writes_is_the_documented_form() {
     let backend = Arc::new(MemoryBackend::new());
     let producer = Producer::<WireQueues>::new(backend.clone()).await.unwrap();
     let job = Numbers { big: u128::MAX, small: i128::MIN };
-    let options = EnqueueOptions::after(Duration::from_secs(60)).priority(3).correlation_id("c").metadata("k", "v");
+    let options =
+        EnqueueOptions::after(Duration::from_secs(60)).priority(3).correlation_id("c").metadata("k", "v");
     let id = producer.enqueue_with(&job, options).await.unwrap();
     let held = backend.deferred("wire.emails").remove(0);
     let (enqueued, due) = (held.enqueued_at_ms, held.due_at_ms.unwrap());

@@ -23,7 +23,8 @@ pub(crate) async fn a_delayed_job_is_never_early_and_joins_the_back(world: World
         publish(&world, &job(&config, label)).await;
     }
     let first = next(&mut stream).await;
-    queuey_tests::eventually("the delay is over", || async { world.operator.ready(&config.name).await == 2 }).await;
+    queuey_tests::eventually("the delay is over", || async { world.operator.ready(&config.name).await == 2 })
+        .await;
     assert_on_time(start, SECOND);
     settle(first, Settlement::Ack).await;
     assert_eq!(drain(&mut stream, 2).await, ["second", "delayed"]);
@@ -39,7 +40,8 @@ pub(crate) async fn a_deferred_job_comes_back_ahead_of_the_backlog(world: World)
     }
     let mut stream = consumer(&world, &config).await;
     let first = next(&mut stream).await;
-    queuey_tests::eventually("the delay is over", || async { world.operator.held(&config.name).await == 0 }).await;
+    queuey_tests::eventually("the delay is over", || async { world.operator.held(&config.name).await == 0 })
+        .await;
     settle(first, Settlement::Ack).await;
     assert_eq!(drain(&mut stream, 3).await, ["deferred", "second", "third"]);
 }

@@ -23,7 +23,9 @@ pub(crate) async fn bad_queues_are_refused_before_anything_is_made(world: World)
     let dead = QueueConfig::new(format!("{}.dead", good.name));
     let hold = QueueConfig::new(format!("{}.deferred.1000", good.name));
     let long = QueueConfig::new("q".repeat(236));
-    for bad in [dead, hold, long, QueueConfig::new("amq.q"), QueueConfig::new("a\nb"), queue("none").prefetch(0)] {
+    for bad in
+        [dead, hold, long, QueueConfig::new("amq.q"), QueueConfig::new("a\nb"), queue("none").prefetch(0)]
+    {
         let error = refused(world.backend.declare(&[good.clone(), bad]).await);
         assert!(matches!(error, Error::InvalidQueue { .. }), "{error}");
     }
@@ -42,7 +44,9 @@ pub(crate) async fn o01_a_queue_with_other_arguments_is_a_mismatch(world: World)
     ];
     for (other, differs) in others {
         match refused(world.backend.declare(&[other]).await) {
-            Error::QueueMismatch { queue, argument, .. } => assert_eq!((&*queue, &*argument), (&*config.name, differs)),
+            Error::QueueMismatch { queue, argument, .. } => {
+                assert_eq!((&*queue, &*argument), (&*config.name, differs))
+            }
             error => panic!("{error}"),
         }
     }
@@ -62,7 +66,8 @@ pub(crate) async fn p04_a_message_too_large_is_refused_and_its_neighbours_are_no
     // P04: too large. 129 MiB is past the limit of every version.
     let config = queue("large");
     declared(&world, &config).await;
-    let envelopes = ["a".to_owned(), "x".repeat(129 * 1024 * 1024), "b".to_owned()].map(|label| job(&config, &label));
+    let envelopes =
+        ["a".to_owned(), "x".repeat(129 * 1024 * 1024), "b".to_owned()].map(|label| job(&config, &label));
     let results = world.backend.publish_many(&envelopes).await;
     assert!(results[0].is_ok() && results[2].is_ok(), "{results:?}");
     match &results[1] {
@@ -87,8 +92,9 @@ pub(crate) async fn a_long_correlation_id_is_refused(world: World) {
 pub(crate) async fn each_of_many_has_its_own_result(world: World) {
     let (config, missing) = (queue("many"), queue("many-missing"));
     declared(&world, &config).await;
-    let envelopes: Vec<Envelope> =
-        (0..100).map(|number| job(if number % 10 == 3 { &missing } else { &config }, &number.to_string())).collect();
+    let envelopes: Vec<Envelope> = (0..100)
+        .map(|number| job(if number % 10 == 3 { &missing } else { &config }, &number.to_string()))
+        .collect();
     let results = world.backend.publish_many(&envelopes).await;
     assert_eq!(results.len(), 100);
     for (number, result) in results.iter().enumerate() {
@@ -146,7 +152,8 @@ pub(crate) async fn p01_bodies_that_are_no_job_are_put_aside(world: World) {
         }
     }
     assert_eq!((malformed, delivered), (bad.len(), bad.len()));
-    let mut dead: Vec<Vec<u8>> = world.operator.dead(&config.name).await.into_iter().map(|dead| dead.body).collect();
+    let mut dead: Vec<Vec<u8>> =
+        world.operator.dead(&config.name).await.into_iter().map(|dead| dead.body).collect();
     let mut expected = bad;
     dead.sort();
     expected.sort();

@@ -167,11 +167,14 @@ pub(crate) async fn unknown_fields_and_every_digit_survive_all_hops(world: World
         let text = String::from_utf8(delivery.envelope().to_bytes()).unwrap();
         assert!(text.ends_with(tail), "hop {hop}: {text}");
         let (retry, deferral) = (delivery.envelope().next_attempt(), delivery.envelope().deferred(10));
-        settle(delivery, match hop {
-            0 => Settlement::Retry { next: retry, delay: Duration::from_secs(1) },
-            1 => Settlement::Defer { next: deferral, delay: Duration::from_secs(1) },
-            _ => Settlement::DeadLetter { cause: DeadLetterCause::Fatal, reason: "x".into() },
-        })
+        settle(
+            delivery,
+            match hop {
+                0 => Settlement::Retry { next: retry, delay: Duration::from_secs(1) },
+                1 => Settlement::Defer { next: deferral, delay: Duration::from_secs(1) },
+                _ => Settlement::DeadLetter { cause: DeadLetterCause::Fatal, reason: "x".into() },
+            },
+        )
         .await;
     }
     let dead = String::from_utf8(world.operator.dead(&config.name).await.remove(0).body).unwrap();
