@@ -37,6 +37,8 @@
 
 mod connect;
 pub mod prelude;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 #[doc(hidden)]
 pub use queuey_core::__private;

@@ -1,5 +1,7 @@
 //! What every backend owes, as one suite. Each world runs all of it; differences would be listed in the docs.
 
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
 mod backend;
 mod cases;
 

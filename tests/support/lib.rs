@@ -11,7 +11,7 @@ use std::{future::Future, time::Duration};
 
 pub use ledger::Ledger;
 pub use queues::{configure, unique};
-pub use running::{Running, expect_panics_with};
+pub use running::Running;
 pub use world::{DeadBody, Operator, World};
 
 /// Waits until a condition holds, asking again and again. Never a bare sleep: the deadline is only for failures.

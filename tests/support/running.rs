@@ -52,14 +52,3 @@ impl Running {
         let _ = self.run.await;
     }
 }
-
-/// Silences the messages of panics that a test provokes; others are shown as ever.
-pub fn expect_panics_with(text: &'static str) {
-    let others = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        let expected = info.payload_as_str().is_none_or(|message| message.contains(text));
-        if !expected {
-            others(info);
-        }
-    }));
-}

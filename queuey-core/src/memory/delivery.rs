@@ -64,6 +64,7 @@ impl Consumer {
         match body {
             Body::Job(envelope) => {
                 self.unsettled.fetch_add(1, SeqCst);
+                self.queue.unsettled.fetch_add(1, SeqCst);
                 Ok(Box::new(MemoryDelivery { consumer: self.clone(), envelope: Some(envelope), place }))
             }
             Body::Foreign(bytes, reason) => {
@@ -77,6 +78,7 @@ impl Consumer {
 
     /// A delivery is out of a worker's hands.
     fn settled(&self) {
+        self.queue.unsettled.fetch_sub(1, SeqCst);
         if self.unsettled.fetch_sub(1, SeqCst) == self.prefetch {
             self.stream.wake();
         }

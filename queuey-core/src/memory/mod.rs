@@ -74,6 +74,14 @@ impl MemoryBackend {
         self.0.look(queue, MemoryQueue::ready)
     }
 
+    /// How many jobs of a queue are in the hands of workers.
+    pub fn unsettled(&self, queue: &str) -> usize {
+        self.0
+            .queues()
+            .get(queue)
+            .map_or(0, |queue| queue.unsettled.load(std::sync::atomic::Ordering::SeqCst))
+    }
+
     /// The jobs that are held for a queue, the first one due first.
     pub fn deferred(&self, queue: &str) -> Vec<Envelope> {
         self.0.look(queue, MemoryQueue::held)

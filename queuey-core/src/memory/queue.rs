@@ -3,7 +3,7 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     time::Duration,
 };
 
@@ -25,6 +25,8 @@ const TOP_QUORUM_PRIORITY: u8 = 31;
 
 pub(super) struct MemoryQueue {
     config: QueueConfig,
+    /// How much is in the hands of consumers.
+    pub(super) unsettled: AtomicUsize,
     state: Mutex<State>,
 }
 
@@ -98,7 +100,7 @@ impl MemoryQueue {
             consumers: 0,
             next_number: 0,
         };
-        MemoryQueue { config, state: Mutex::new(state) }
+        MemoryQueue { config, unsettled: AtomicUsize::new(0), state: Mutex::new(state) }
     }
 
     pub(super) fn config(&self) -> &QueueConfig {

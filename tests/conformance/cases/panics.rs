@@ -1,7 +1,6 @@
 //! S01: a panic is a failed attempt, wherever it comes from.
 
 use super::*;
-use queuey_tests::expect_panics_with;
 
 pub(crate) async fn s01_a_panic_is_a_failed_attempt(world: World) {
     // S01: panicking handler.
@@ -52,7 +51,6 @@ pub(crate) async fn s01_a_panic_is_a_failed_attempt(world: World) {
             _ => Ok(()),
         }
     }
-    expect_panics_with("boom");
     let worker = Running::start(
         Worker::<Set>::builder(world.backend.clone())
             .handler(FnHandler::<Panics, _>::new(panic_as_told))
@@ -98,7 +96,6 @@ pub(crate) async fn a_panic_in_a_layer_or_a_hook_stops_nothing(world: World) {
     struct Task {
         fatal: bool,
     }
-    expect_panics_with("boom");
     let worker = Running::start(
         Worker::<Set>::builder(world.backend.clone())
             .handler(FnHandler::<Task, _>::new(async |job, _ctx| {
