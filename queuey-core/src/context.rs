@@ -182,6 +182,12 @@ impl JobContext {
         self
     }
 
+    /// Sets when `cancelled()` tells that the run is about to be cut off.
+    pub(crate) fn cut_off_at(mut self, time: Option<Instant>) -> Self {
+        self.signals.cut_off = time;
+        self
+    }
+
     /// Whether a failure of this run is final, as far as the number of attempts goes.
     pub fn is_last_attempt(&self) -> bool {
         self.attempt >= self.max_attempts

@@ -203,9 +203,6 @@ pub enum BuildError {
     /// The worker was given no queue to consume.
     #[error("the worker consumes no queue: give `.queues(...)` at least one, or leave it out for all")]
     NoQueues,
-    /// The worker was told to run no jobs at once.
-    #[error("a concurrency of 0 would run nothing: use at least 1")]
-    NoConcurrency,
     /// A retry policy asks for a wait that can't be kept.
     #[error("the retry policy of {what} can't be kept")]
     RetryTooLong {
@@ -213,6 +210,12 @@ pub enum BuildError {
         what: String,
         /// The delay and the longest possible one.
         source: Box<Error>,
+    },
+    /// A bound on runs or on their number that would let nothing run.
+    #[error("{what} is zero, so nothing could run: leave it out, or make it larger")]
+    NoRoom {
+        /// Which bound, and whose.
+        what: String,
     },
     /// An override names a job no handler was given for.
     #[error("`job_retry_override` names job `{job}`, which has no handler in this worker")]

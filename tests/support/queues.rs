@@ -32,14 +32,12 @@ macro_rules! queue_set {
             }
 
             fn name(&self) -> &'static str {
-                fn here() {}
                 match self {
                     $(Self::$queue => {
                         static NAME: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
-                            // The path of this function tells tests of one file apart.
-                            let place = std::any::type_name_of_val(&here);
-                            let place = place.split("::").filter(|part| !part.contains(['{', '<', ' ']));
-                            let place: Vec<_> = place.skip(1).take(2).collect();
+                            // The path of the set holds that of the test it is declared in.
+                            let place = std::any::type_name::<$set>().split("::");
+                            let place: Vec<_> = place.filter(|part| !part.starts_with('{')).collect();
                             $crate::unique(&place.join("."), stringify!($queue))
                         });
                         &NAME

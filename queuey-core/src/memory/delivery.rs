@@ -12,10 +12,11 @@ use std::{
 
 use futures_util::{Stream, task::AtomicWaker};
 use tokio::time::{Sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    Shared, deferral,
-    history::AckKind,
+    history::{AckKind, History},
+    hold::deferral,
     queue::{Body, MemoryQueue, Message, Place},
 };
 use crate::{
@@ -32,27 +33,26 @@ const MAX_REPORTED_BODY: usize = 64 * 1024;
 
 /// A subscription to a queue, shared by its stream and its deliveries.
 pub(super) struct Consumer {
-    backend: Arc<Shared>,
     queue: Arc<MemoryQueue>,
+    history: Arc<History>,
+    /// Fires when the backend is closed.
+    closed: CancellationToken,
     prefetch: usize,
     unsettled: AtomicUsize,
-    stream: AtomicWaker,
+    stream: Arc<AtomicWaker>,
 }
 
 impl Consumer {
     pub(super) fn subscribe(
-        backend: Arc<Shared>,
         queue: Arc<MemoryQueue>,
-        prefetch: usize,
+        history: Arc<History>,
+        closed: CancellationToken,
+        prefetch: u16,
     ) -> DeliveryStream {
         queue.consumer_joins();
-        let (unsettled, stream) = (AtomicUsize::new(0), AtomicWaker::new());
-        let consumer = Arc::new(Consumer { backend, queue, prefetch, unsettled, stream });
-        Box::pin(Deliveries { consumer, next_due: None })
-    }
-
-    pub(super) fn wake(&self) {
-        self.stream.wake();
+        let (unsettled, stream) = (AtomicUsize::new(0), Arc::default());
+        let consumer = Consumer { queue, history, closed, prefetch: prefetch.into(), unsettled, stream };
+        Box::pin(Deliveries { consumer: Arc::new(consumer), next_due: None })
     }
 
     fn is_full(&self) -> bool {
@@ -98,13 +98,13 @@ impl Stream for Deliveries {
         let consumer = self.consumer.clone();
         consumer.stream.register(cx.waker());
         loop {
-            if consumer.backend.closed.is_cancelled() {
+            if consumer.closed.is_cancelled() {
                 return Poll::Ready(None);
             }
             if consumer.is_full() {
                 return Poll::Pending;
             }
-            let next_due = match consumer.queue.next(&consumer) {
+            let next_due = match consumer.queue.next(&consumer.stream) {
                 Ok(message) => return Poll::Ready(Some(consumer.deliver(message))),
                 Err(next_due) => next_due,
             };
@@ -119,7 +119,7 @@ impl Stream for Deliveries {
 
 impl Drop for Deliveries {
     fn drop(&mut self) {
-        self.consumer.queue.consumer_leaves(&self.consumer);
+        self.consumer.queue.consumer_leaves(&self.consumer.stream);
     }
 }
 
@@ -132,8 +132,10 @@ struct MemoryDelivery {
 
 impl MemoryDelivery {
     fn settle_now(&mut self, settlement: Settlement) -> Result<()> {
+        if self.consumer.closed.is_cancelled() {
+            return Err(Error::ShutDown);
+        }
         let queue = &self.consumer.queue.clone();
-        self.consumer.backend.open()?;
         let kind = match settlement {
             Settlement::Requeue => {
                 self.hand_back();
@@ -162,7 +164,7 @@ impl MemoryDelivery {
             }
         };
         if let Some(envelope) = self.take() {
-            self.consumer.backend.history.record(envelope, kind);
+            self.consumer.history.record(envelope, kind);
         }
         Ok(())
     }
@@ -208,7 +210,7 @@ impl Delivery for MemoryDelivery {
     }
 
     fn lost(&self) -> BoxFuture<'static, ()> {
-        Box::pin(self.consumer.backend.closed.clone().cancelled_owned())
+        Box::pin(self.consumer.closed.clone().cancelled_owned())
     }
 }
 

@@ -15,6 +15,14 @@ pub(super) struct Holds<T> {
     next_number: u64,
 }
 
+/// The shortest wait of a deferral.
+const DEFER_GRANULARITY: Duration = Duration::from_secs(1);
+
+/// A deferral never comes back at once.
+pub(super) fn deferral(delay: Duration) -> Duration {
+    if delay.is_zero() { DEFER_GRANULARITY } else { delay }
+}
+
 /// When a delay that begins now is over.
 ///
 /// # Errors

@@ -26,13 +26,8 @@ pub use history::AckKind;
 
 use delivery::Consumer;
 use history::History;
-use queue::{MemoryQueue, Message};
-
-/// The shortest wait of a deferral.
-const DEFER_GRANULARITY: Duration = Duration::from_secs(1);
-
-/// A message may be this large, as on a RabbitMQ of the 4.x series that is not told otherwise.
-const MAX_MESSAGE: usize = 16 * 1024 * 1024;
+use hold::deferral;
+use queue::{MemoryQueue, Message, check_size};
 
 /// A backend within the process, with the contract of the RabbitMQ backend: priorities, prefetch, delays, TTL,
 /// redelivery and its count, dead letters, and the same refusals.
@@ -58,7 +53,7 @@ pub struct MemoryBackend(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     queues: RwLock<HashMap<String, Arc<MemoryQueue>>>,
-    history: History,
+    history: Arc<History>,
     /// Fires when the backend is closed: what is in hand then is lost.
     closed: CancellationToken,
 }
@@ -219,7 +214,7 @@ impl Backend for MemoryBackend {
     fn consume<'a>(&'a self, queue: &'a QueueConfig) -> BoxFuture<'a, Result<DeliveryStream>> {
         Box::pin(async move {
             let known = self.0.known(&queue.name)?;
-            Ok(Consumer::subscribe(self.0.clone(), known, queue.prefetch.into()))
+            Ok(Consumer::subscribe(known, self.0.history.clone(), self.0.closed.clone(), queue.prefetch))
         })
     }
 
@@ -250,15 +245,3 @@ impl fmt::Debug for MemoryBackend {
         f.debug_struct("MemoryBackend").field("queues", &self.queue_names()).finish_non_exhaustive()
     }
 }
-
-/// A deferral never comes back at once.
-fn deferral(delay: Duration) -> Duration {
-    if delay.is_zero() { DEFER_GRANULARITY } else { delay }
-}
-
-fn check_size(size: usize) -> Result<()> {
-    if size > MAX_MESSAGE { Err(Error::TooLarge { size, limit: MAX_MESSAGE }) } else { Ok(()) }
-}
-
-#[cfg(test)]
-mod tests;

@@ -7,13 +7,10 @@ use std::{
     time::Duration,
 };
 
+use futures_util::task::AtomicWaker;
 use tokio::time::Instant;
 
-use super::{
-    check_size,
-    delivery::Consumer,
-    hold::{Holds, due_after},
-};
+use super::hold::{Holds, due_after};
 use crate::{
     envelope::Envelope,
     error::{Error, Result, with_sources},
@@ -22,6 +19,9 @@ use crate::{
 
 /// Priorities above this are served like it, on a quorum queue (RabbitMQ 4.3 has 32 levels).
 const TOP_QUORUM_PRIORITY: u8 = 31;
+
+/// A message may be this large, as on a RabbitMQ of the 4.x series that is not told otherwise.
+const MAX_MESSAGE: usize = 16 * 1024 * 1024;
 
 pub(super) struct MemoryQueue {
     config: QueueConfig,
@@ -36,8 +36,8 @@ struct State {
     held: Holds<Message>,
     dead: Vec<(Envelope, String)>,
     malformed: Vec<(Vec<u8>, String)>,
-    /// Consumers that found nothing.
-    idle: Vec<Arc<Consumer>>,
+    /// The streams of consumers that found nothing.
+    idle: Vec<Arc<AtomicWaker>>,
     consumers: usize,
     next_number: u64,
 }
@@ -154,13 +154,15 @@ impl MemoryQueue {
         envelope.check()?;
         // Small fields are not worth writing the envelope out for.
         match envelope.payload.get().len() {
-            size if size < super::MAX_MESSAGE / 2 => Ok(()),
+            size if size < MAX_MESSAGE / 2 => Ok(()),
             _ => check_size(envelope.to_bytes().len()),
         }
     }
 
+    /// Puts a message at the back of its level, behind all that fell due before.
     pub(super) fn push(&self, message: Message) {
         let mut state = self.lock();
+        self.bring_up_to_date(&mut state);
         self.enter(&mut state, message, None);
         state.wake();
     }
@@ -203,13 +205,13 @@ impl MemoryQueue {
     }
 
     /// The next message, or when it is worth looking again. A consumer that finds nothing is woken by the next one.
-    pub(super) fn next(&self, consumer: &Arc<Consumer>) -> Result<Message, Option<Instant>> {
+    pub(super) fn next(&self, stream: &Arc<AtomicWaker>) -> Result<Message, Option<Instant>> {
         let mut state = self.lock();
         self.bring_up_to_date(&mut state);
         let next = state.ready.values_mut().find_map(VecDeque::pop_front);
         next.ok_or_else(|| {
-            if !state.idle.iter().any(|idle| Arc::ptr_eq(idle, consumer)) {
-                state.idle.push(consumer.clone());
+            if !state.idle.iter().any(|idle| Arc::ptr_eq(idle, stream)) {
+                state.idle.push(stream.clone());
             }
             state.held.next_due()
         })
@@ -282,10 +284,10 @@ impl MemoryQueue {
         self.lock().consumers += 1;
     }
 
-    pub(super) fn consumer_leaves(&self, consumer: &Arc<Consumer>) {
+    pub(super) fn consumer_leaves(&self, stream: &Arc<AtomicWaker>) {
         let mut state = self.lock();
         state.consumers -= 1;
-        state.idle.retain(|idle| !Arc::ptr_eq(idle, consumer));
+        state.idle.retain(|idle| !Arc::ptr_eq(idle, stream));
         // A wake-up that was meant for it goes to the others.
         state.wake();
     }
@@ -310,8 +312,13 @@ impl State {
     }
 
     fn wake(&mut self) {
-        self.idle.drain(..).for_each(|consumer| consumer.wake());
+        self.idle.drain(..).for_each(|stream| stream.wake());
     }
+}
+
+/// Refuses what is larger than a message may be.
+pub(super) fn check_size(size: usize) -> Result<()> {
+    if size > MAX_MESSAGE { Err(Error::TooLarge { size, limit: MAX_MESSAGE }) } else { Ok(()) }
 }
 
 /// What makes a queue another queue for a broker, under the broker's names, always in the same order.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::{Backoff, DEFAULT_ATTEMPTS, DEFAULT_BASE, DEFAULT_FACTOR, DEFAULT_MAX, Jitter, RetryPolicy};
 use crate::duration::{Spelled, exact};
@@ -31,11 +31,33 @@ pub struct RetryKeys {
     give_up_after: Option<Spelled>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(untagged)]
 enum JitterKey {
     Full(bool),
     Fraction(f64),
+}
+
+impl<'de> Deserialize<'de> for JitterKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl de::Visitor<'_> for Visitor {
+            type Value = JitterKey;
+
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("a `jitter` of true, false or a fraction such as 0.2")
+            }
+
+            fn visit_bool<E>(self, full: bool) -> Result<JitterKey, E> {
+                Ok(JitterKey::Full(full))
+            }
+
+            fn visit_f64<E>(self, fraction: f64) -> Result<JitterKey, E> {
+                Ok(JitterKey::Fraction(fraction))
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
 }
 
 /// One setter per key, for expansions.

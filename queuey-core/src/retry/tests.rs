@@ -203,6 +203,7 @@ fn configuration_has_the_attributes_keys_and_refusals() {
         (r#"{"base":"0s"}"#, "zero"),
         (r#"{"base":0}"#, "above zero"),
         (r#"{"jitter":1.5}"#, "jitter"),
+        (r#"{"jitter":1}"#, "jitter"),
     ] {
         let error = read(text).expect_err(text);
         assert!(error.contains(word), "{text}: {error}");

@@ -22,8 +22,8 @@ pub(crate) enum Outcome {
     Succeeded,
     /// The handler answered with an error, panicked or ran out of time.
     Failed { kind: JobErrorKind, reason: String },
-    /// The payload does not have the job's shape.
-    Undecodable { reason: String },
+    /// The payload does not have the job's shape. The reason may quote it, and so is kept out of the log.
+    Undecodable { reason: String, at: String },
 }
 
 /// An outcome, and the policy it is judged by.
@@ -57,21 +57,18 @@ pub(crate) fn prepare<'a>(
 ) -> Prepared<'a> {
     let policy = Cow::Borrowed(&registered.policy);
     let read = guard(|| {
-        let job = registered.handler.decode(&envelope.payload).map_err(|error| error.to_string())?;
+        let job = registered.handler.decode(&envelope.payload).map_err(|error| undecodable(&error))?;
         let own_policy = job.retry_policy();
         Ok((job, own_policy))
     });
     let (job, own_policy) = match read {
         Ok(Ok(read)) => read,
-        Ok(Err(reason)) => {
-            return Prepared::Over(Attempt { outcome: Outcome::Undecodable { reason }, policy });
-        }
+        Ok(Err(outcome)) => return Prepared::Over(Attempt { outcome, policy }),
         Err(panic) => {
             return Prepared::Over(Attempt { outcome: outcome_of(Err(JobError::panicked(panic))), policy });
         }
     };
     let policy = own_policy.map_or(policy, Cow::Owned);
-    let signals = Signals { cut_off: registered.timeout.map(cut_off), ..signals };
     let ctx = JobContext::of(envelope, registered.job, queue, policy.max_attempts.max(1), signals);
     Prepared::Ready(Ready { job, ctx, policy, timeout: registered.timeout })
 }
@@ -98,7 +95,7 @@ fn bounded(
     Box::pin(async move {
         // The handler's future is made, polled and dropped in here, so that a panic in any of it is caught.
         let run = AssertUnwindSafe(async move {
-            let run = job.run(ctx);
+            let run = job.run(ctx.cut_off_at(timeout.map(cut_off)));
             match timeout {
                 None => run.await,
                 Some(limit) => {
@@ -115,6 +112,11 @@ fn cut_off(timeout: Duration) -> Instant {
     let notice = (timeout / 10).min(Duration::from_secs(1));
     let now = Instant::now();
     now.checked_add(timeout - notice).unwrap_or(now + Duration::from_secs(86_400 * 365))
+}
+
+fn undecodable(error: &serde_json::Error) -> Outcome {
+    let at = format!("the payload does not fit at line {} column {}", error.line(), error.column());
+    Outcome::Undecodable { reason: error.to_string(), at }
 }
 
 fn outcome_of(result: JobResult) -> Outcome {

@@ -154,12 +154,14 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
         let registry = self.registry(&mut mistakes);
         self.check_handlers_present(&queues, &registry, &mut mistakes);
         check_waits(&queues, &registry, &mut mistakes);
-        let concurrency = self.resolved_concurrency(&queues, &mut mistakes);
+        check_room(&registry, self.concurrency, &mut mistakes);
         if !mistakes.is_empty() {
             return Err(Error::Build(mistakes));
         }
         let configs: Vec<QueueConfig> = queues.iter().map(|queue| queue.config.clone()).collect();
         self.backend.declare(&configs).await?;
+        let prefetched = || queues.iter().map(|queue| usize::from(queue.config.prefetch)).sum();
+        let concurrency = self.concurrency.unwrap_or_else(prefetched);
         let plan = Plan {
             queues,
             registry,
@@ -171,6 +173,7 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
             shutdown: CancellationToken::new(),
             stop_now: CancellationToken::new(),
         };
+        warn_of_idle_settings(&plan, &self.queue_overrides);
         warn_of_expiry(&plan);
         warn_of_timeouts(&plan);
         Ok(Worker { backend: self.backend, plan: Arc::new(plan), set: PhantomData })
@@ -227,17 +230,6 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
             unhandled.for_each(|missing| warn!("{missing}; without one it becomes a dead letter here"));
         }
     }
-
-    fn resolved_concurrency(&self, queues: &[QueuePlan], mistakes: &mut Vec<BuildError>) -> usize {
-        match self.concurrency {
-            Some(0) => {
-                mistakes.push(BuildError::NoConcurrency);
-                1
-            }
-            Some(jobs) => jobs,
-            None => queues.iter().map(|queue| usize::from(queue.config.prefetch)).sum(),
-        }
-    }
 }
 
 /// Refuses policies with waits that no backend can keep.
@@ -250,6 +242,36 @@ fn check_waits(queues: &[QueuePlan], registry: &Registry, mistakes: &mut Vec<Bui
             let source = Box::new(Error::DelayTooLong { delay, max: MAX_DELAY });
             mistakes.push(BuildError::RetryTooLong { what, source });
         }
+    }
+}
+
+/// Refuses bounds that would let nothing run.
+fn check_room(registry: &Registry, concurrency: Option<usize>, mistakes: &mut Vec<BuildError>) {
+    if concurrency == Some(0) {
+        mistakes.push(BuildError::NoRoom { what: "the worker's concurrency".to_owned() });
+    }
+    for handler in registry.iter() {
+        if handler.concurrency == Some(0) {
+            mistakes.push(BuildError::NoRoom { what: format!("the concurrency of job `{}`", handler.job) });
+        }
+        if handler.timeout.is_some_and(|limit| limit.is_zero()) {
+            mistakes.push(BuildError::NoRoom { what: format!("the timeout of job `{}`", handler.job) });
+        }
+    }
+}
+
+/// Warns of what was said of queues that this worker does not consume.
+fn warn_of_idle_settings(plan: &Plan, overrides: &HashMap<&'static str, RetryPolicy>) {
+    let consumed = |name: &str| plan.queues.iter().any(|queue| queue.name == name);
+    for handler in plan.registry.iter().filter(|handler| !consumed(handler.queue)) {
+        warn!(
+            job = handler.job,
+            queue = handler.queue,
+            "this worker does not consume the queue of one of its handlers"
+        );
+    }
+    for queue in overrides.keys().filter(|queue| !consumed(queue)) {
+        warn!(queue, "this worker does not consume the queue of one of its retry overrides");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     backend::Delivery,
     dead_letter::Malformed,
     worker::{
-        dispatch::{Work, dispatch},
+        dispatch::{Reserved, Work, dispatch},
         in_hand::InHand,
         plan::Plan,
         receive::Ticket,
@@ -27,6 +27,9 @@ use crate::{
 
 /// How long a job that is to run alone waits for the others to end.
 const ISOLATION_WAIT: Duration = Duration::from_secs(60);
+
+/// How long a slot is kept for the copy of a redelivery; another worker may get it.
+const RESERVATION: Duration = Duration::from_secs(5);
 
 /// A delivery that waits for its turn.
 pub(crate) struct Waiting {
@@ -41,9 +44,11 @@ pub(crate) struct Crew {
     plan: Arc<Plan>,
     room: WaitingRoom<Waiting>,
     slots: Arc<Slots>,
-    tasks: JoinSet<()>,
+    tasks: JoinSet<Option<Reserved>>,
     in_hand: HashMap<Id, Arc<InHand>>,
     isolating_since: Option<Instant>,
+    /// A slot that is kept, and until when.
+    reserved: Option<(Reserved, Instant)>,
 }
 
 impl Crew {
@@ -54,19 +59,27 @@ impl Crew {
             tasks: JoinSet::new(),
             in_hand: HashMap::new(),
             isolating_since: None,
+            reserved: None,
             plan,
         }
     }
 
-    /// Takes a delivery in; it waits for its turn.
+    /// Takes a delivery in; it waits for its turn, unless a slot is kept for it.
     pub(crate) fn enter(&mut self, queue: usize, ticket: Ticket, delivery: Box<dyn Delivery>) {
         let queue_plan = &self.plan.queues[queue];
-        let registered = self.plan.registry.find(&delivery.envelope().job_type);
+        let envelope = delivery.envelope();
+        let registered = self.plan.registry.find(&envelope.job_type);
         let limit = registered.and_then(|registered| registered.limit);
+        if let Some((reserved, _)) = self.reserved.take_if(|(kept, _)| kept.job_id == envelope.job_id) {
+            let waiting = Waiting { queue, delivery, ticket, limit };
+            return self.begin(waiting, reserved.slot);
+        }
         let arrival = Arrival {
             queue,
             limit,
             alone: registered.is_some() && runs_alone(&*delivery, queue_plan.config.redelivery_limit),
+            // The copy of a redelivery takes the place that the redelivery had.
+            first: envelope.redeliveries > 0 && !delivery.redelivered(),
             overdue: Instant::now() + queue_plan.longest_wait(),
         };
         self.room.enter(arrival, Waiting { queue, delivery, ticket, limit });
@@ -78,6 +91,7 @@ impl Crew {
         self.tasks.spawn(async move {
             let _ticket = ticket;
             report_malformed(&plan, &plan.queues[queue], malformed).await;
+            None
         });
     }
 
@@ -88,20 +102,23 @@ impl Crew {
             if waiting.delivery.lost().now_or_never().is_some() {
                 continue;
             }
-            let Waiting { queue, delivery, ticket, .. } = waiting;
-            let envelope = delivery.envelope();
-            let span = info_span!(
-                "job",
-                job_id = %envelope.job_id,
-                job_type = envelope.job_type,
-                queue = self.plan.queues[queue].name,
-                attempt = envelope.attempt
-            );
-            let in_hand = Arc::new(InHand::new(envelope.job_id, queue));
-            let work = Work { delivery, in_hand: in_hand.clone(), slot, ticket };
-            let task = self.tasks.spawn(dispatch(self.plan.clone(), work).instrument(span));
-            self.in_hand.insert(task.id(), in_hand);
+            self.begin(waiting, slot);
         }
+    }
+
+    fn begin(&mut self, Waiting { queue, delivery, ticket, .. }: Waiting, slot: Slot) {
+        let envelope = delivery.envelope();
+        let span = info_span!(
+            "job",
+            job_id = %envelope.job_id,
+            job_type = envelope.job_type,
+            queue = self.plan.queues[queue].name,
+            attempt = envelope.attempt
+        );
+        let in_hand = Arc::new(InHand::new(envelope.job_id, queue));
+        let work = Work { delivery, in_hand: in_hand.clone(), slot, ticket };
+        let task = self.tasks.spawn(dispatch(self.plan.clone(), work).instrument(span));
+        self.in_hand.insert(task.id(), in_hand);
     }
 
     /// The next delivery, with its slot. While one waits to run alone, no other starts.
@@ -110,6 +127,7 @@ impl Crew {
             return None;
         }
         if !self.room.has_alone() {
+            self.isolating_since = None;
             let waiting = self.room.next(|limit| self.slots.allow(limit))?;
             let slot = self.slots.take(waiting.limit, false);
             return Some((waiting, slot));
@@ -131,13 +149,16 @@ impl Crew {
 
     /// Resolves when something ended, so that more may start.
     pub(crate) async fn progress(&mut self) {
-        let isolation = self.isolating_since.map(|since| since + ISOLATION_WAIT);
+        let isolation =
+            self.isolating_since.filter(|_| self.room.has_alone()).map(|since| since + ISOLATION_WAIT);
         let overdue = self.room.first_overdue();
+        let reservation = self.reserved.as_ref().map(|(_, until)| *until);
         tokio::select! {
             biased;
             Some(ended) = self.tasks.join_next_with_id() => self.ended(ended),
             () = self.slots.released() => {}
             () = at(isolation) => {}
+            () = at(reservation) => self.reserved = None,
             () = at(overdue) => self.hand_back_overdue(),
         }
         while let Some(ended) = self.tasks.try_join_next_with_id() {
@@ -145,9 +166,14 @@ impl Crew {
         }
     }
 
-    fn ended(&mut self, ended: Result<(Id, ()), JoinError>) {
+    fn ended(&mut self, ended: Result<(Id, Option<Reserved>), JoinError>) {
         let id = match ended {
-            Ok((id, ())) => id,
+            Ok((id, reserved)) => {
+                if let Some(reserved) = reserved {
+                    self.reserved = Some((reserved, Instant::now() + RESERVATION));
+                }
+                id
+            }
             Err(error) => {
                 if error.is_panic() {
                     error!(%error, "the worker itself panicked: the job goes back to its queue");
@@ -179,6 +205,7 @@ impl Crew {
         self.tasks.spawn(async move {
             let Waiting { queue, delivery, ticket: _ticket, .. } = waiting;
             hand_back(&plan.queues[queue], delivery).await;
+            None
         });
     }
 
@@ -203,7 +230,10 @@ impl Crew {
         for in_hand in hands {
             if let Some(delivery) = in_hand.take() {
                 let plan = self.plan.clone();
-                self.tasks.spawn(async move { hand_back(&plan.queues[in_hand.queue], delivery).await });
+                self.tasks.spawn(async move {
+                    hand_back(&plan.queues[in_hand.queue], delivery).await;
+                    None
+                });
             }
         }
         let _ = tokio::time::timeout(patience, self.all_ended()).await;
@@ -212,8 +242,10 @@ impl Crew {
 }
 
 impl Drop for Crew {
-    /// A run that is dropped gives its deliveries up, those of handlers that can't be aborted too.
+    /// A run that is dropped gives its deliveries up, those of handlers that can't be aborted too, and tells what
+    /// handlers have spawned.
     fn drop(&mut self) {
+        self.plan.shutdown.cancel();
         for in_hand in self.in_hand.values() {
             drop(in_hand.take());
         }

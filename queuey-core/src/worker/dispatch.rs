@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tracing::{info, warn};
+use uuid::Uuid;
 
 use crate::{
     backend::{Delivery, SettleError},
@@ -33,8 +34,14 @@ pub(crate) struct Work {
     pub(crate) ticket: Ticket,
 }
 
+/// A slot that is kept for the copy of a redelivery that is to run alone.
+pub(crate) struct Reserved {
+    pub(crate) job_id: Uuid,
+    pub(crate) slot: Slot,
+}
+
 /// Finds the handler, admits the delivery, runs the job, judges and settles.
-pub(crate) async fn dispatch(plan: Arc<Plan>, work: Work) {
+pub(crate) async fn dispatch(plan: Arc<Plan>, work: Work) -> Option<Reserved> {
     let Work { delivery, in_hand, slot, ticket: _ticket } = work;
     let queue = &plan.queues[in_hand.queue];
     let desk = Desk { plan: &plan, queue, max_attempts: queue.config.retry.max_attempts };
@@ -42,11 +49,16 @@ pub(crate) async fn dispatch(plan: Arc<Plan>, work: Work) {
     let Some(registered) = plan.registry.find(&delivery.envelope().job_type) else {
         drop(slot);
         let reason = format!("no handler for job `{}` in this worker", delivery.envelope().job_type);
-        return carry_out(desk, delivery, Verdict::dead(DeadLetterCause::NoHandler, reason)).await;
+        carry_out(desk, delivery, Verdict::dead(DeadLetterCause::NoHandler, reason)).await;
+        return None;
     };
 
     let desk = Desk { max_attempts: registered.policy.max_attempts, ..desk };
-    let Some(delivery) = admitted(desk, delivery).await else { return };
+    let delivery = match admitted(desk, delivery).await {
+        Admitted::Runs(delivery) => delivery,
+        Admitted::Copied => return slot.is_alone().then_some(Reserved { job_id: in_hand.job_id, slot }),
+        Admitted::Ended => return None,
+    };
 
     let signals = Signals { shutdown: plan.shutdown.clone(), cut_off: None, delivery: Some(in_hand.clone()) };
     let (attempt, delivery) = match attempt::prepare(registered, queue.name, delivery.envelope(), signals) {
@@ -56,7 +68,7 @@ pub(crate) async fn dispatch(plan: Arc<Plan>, work: Work) {
             in_hand.hold(delivery);
             let attempt = ready.run(&plan.layers).await;
             // A shutdown that took the delivery back has handed it back: what the run came to is void.
-            let Some(delivery) = in_hand.take() else { return };
+            let delivery = in_hand.take()?;
             (attempt, delivery)
         }
     };
@@ -75,34 +87,44 @@ pub(crate) async fn dispatch(plan: Arc<Plan>, work: Work) {
     let verdict = judge(&case, attempt.outcome);
 
     carry_out(desk, delivery, verdict).await;
+    None
 }
 
-/// The delivery, if it is to run now. Else it became a copy that comes next, or a dead letter.
-async fn admitted(desk: Desk<'_>, delivery: Box<dyn Delivery>) -> Option<Box<dyn Delivery>> {
+/// What an admission came to.
+enum Admitted {
+    /// It runs now.
+    Runs(Box<dyn Delivery>),
+    /// A copy that counts it comes next.
+    Copied,
+    /// It is out of this worker's hands.
+    Ended,
+}
+
+async fn admitted(desk: Desk<'_>, delivery: Box<dyn Delivery>) -> Admitted {
     match admit(&*delivery, desk.queue.config.redelivery_limit) {
-        Admission::Run => Some(delivery),
+        Admission::Run => Admitted::Runs(delivery),
         Admission::Copy => copied(desk.queue, delivery).await,
         Admission::GiveUp { count } => {
             let reason = format!("delivered {count} times without being settled");
             carry_out(desk, delivery, Verdict::dead(DeadLetterCause::Redelivered, reason)).await;
-            None
+            Admitted::Ended
         }
     }
 }
 
 /// Replaces a redelivery by a copy that counts it. Where that can't be done now, the delivery itself is run.
-async fn copied(queue: &QueuePlan, delivery: Box<dyn Delivery>) -> Option<Box<dyn Delivery>> {
+async fn copied(queue: &QueuePlan, delivery: Box<dyn Delivery>) -> Admitted {
     let next = delivery.envelope().redelivered();
     match delivery.settle(Settlement::Redeliver { next }).await {
-        Ok(()) => None,
+        Ok(()) => Admitted::Copied,
         Err(SettleError { error, delivery: Some(delivery) }) => {
             warn!(error = with_sources(&error), "redelivery can't be counted now: run all the same");
-            Some(delivery)
+            Admitted::Runs(delivery)
         }
         Err(SettleError { error, delivery: None }) => {
             warn!(error = with_sources(&error), "redelivery lost before it started");
             count(&queue.counters.settle_failures);
-            None
+            Admitted::Ended
         }
     }
 }

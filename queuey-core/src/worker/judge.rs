@@ -26,7 +26,7 @@ pub(crate) struct Case<'a> {
     pub(crate) random: f64,
 }
 
-/// What becomes of a delivery, and what to tell people about it.
+/// What becomes of a delivery, and what to say of it in the log.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) settlement: Settlement,
@@ -43,7 +43,10 @@ impl Verdict {
 pub(crate) fn judge(case: &Case<'_>, outcome: Outcome) -> Verdict {
     let (kind, reason) = match outcome {
         Outcome::Succeeded => return Verdict { settlement: Settlement::Ack, reason: String::new() },
-        Outcome::Undecodable { reason } => return Verdict::dead(DeadLetterCause::Decode, reason),
+        Outcome::Undecodable { reason, at } => {
+            let settlement = Settlement::DeadLetter { cause: DeadLetterCause::Decode, reason };
+            return Verdict { settlement, reason: at };
+        }
         Outcome::Failed { kind, reason } => (kind, reason),
     };
     match kind {
@@ -136,7 +139,7 @@ mod tests {
         let table = [
             (1, 0, false, Outcome::Succeeded, "Ack"),
             (9, 0, true, Outcome::Succeeded, "Ack"),
-            (1, 0, false, Outcome::Undecodable { reason: "why".into() }, "decode: why"),
+            (1, 0, false, Outcome::Undecodable { reason: "why".into(), at: "1:2".into() }, "decode: why"),
             (1, 0, false, failure(Retryable), "retry 2 in 5s at priority 0"),
             (2, 0, false, failure(RetryAfter(SECOND)), "retry 3 in 1s at priority 0"),
             (3, 0, false, failure(Retryable), "exhausted: max attempts (3) exhausted after attempt 3: why"),

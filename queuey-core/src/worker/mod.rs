@@ -11,21 +11,21 @@ use crate::{
     queue::QueueSet,
 };
 
-mod attempt;
-mod builder;
-mod crew;
-mod dispatch;
-mod in_hand;
-mod judge;
-mod plan;
-mod receive;
-mod redelivery;
 mod registry;
-mod settle;
-mod shutdown;
-mod slots;
+mod attempt;
+mod judge;
 mod stats;
+mod plan;
+mod settle;
+mod redelivery;
+mod slots;
+mod in_hand;
+mod receive;
+mod dispatch;
 mod waiting;
+mod crew;
+mod shutdown;
+mod builder;
 
 pub use builder::WorkerBuilder;
 pub use shutdown::{RunReport, WorkerHandle};
@@ -34,7 +34,7 @@ pub use stats::{Counts, Stats};
 use crew::Crew;
 use plan::Plan;
 use receive::{Received, Sources};
-use shutdown::{StopSignals, drain, until};
+use shutdown::{StopSignals, close, drain, until};
 
 /// Consumes the queues of a set and runs its jobs. Built by [`Worker::builder`], ended by its [`WorkerHandle`].
 ///
@@ -110,19 +110,9 @@ impl<Q: QueueSet, B: Backend + ?Sized> Worker<Q, B> {
     /// Dropping the future aborts what runs; every delivery in hand goes back to its queue.
     pub async fn run(self) -> Result<RunReport> {
         let Worker { backend, plan, .. } = self;
-        let mut crew = Crew::new(plan.clone());
-        let sources = tokio::select! {
-            biased;
-            () = plan.shutdown.cancelled() => return Ok(RunReport::default()),
-            sources = Sources::open(&*backend, &plan) => sources,
-        };
-        let mut sources = sources?;
-        info!(queues = ?plan.queues.iter().map(|queue| queue.name).collect::<Vec<_>>(), concurrency = plan.concurrency, "worker runs");
-        let stopped = work(&plan, &mut sources, &mut crew).await;
-        // A worker that has lost a consumer comes to its end like any other.
-        plan.shutdown.cancel();
-        let report = drain(&*backend, &plan, sources, crew).await;
-        stopped.map(|()| report)
+        let report = run(&*backend, &plan).await;
+        close(&*backend, &plan).await;
+        report
     }
 
     /// [`run`](Self::run), with the shutdown begun when `stop` resolves.
@@ -157,6 +147,23 @@ impl<Q: QueueSet, B: Backend + ?Sized> Worker<Q, B> {
             never = signalled => never,
         }
     }
+}
+
+/// Subscribes, works and drains.
+async fn run(backend: &(impl Backend + ?Sized), plan: &Arc<Plan>) -> Result<RunReport> {
+    let mut crew = Crew::new(plan.clone());
+    let sources = tokio::select! {
+        biased;
+        () = plan.shutdown.cancelled() => return Ok(RunReport::default()),
+        sources = Sources::open(backend, plan) => sources,
+    };
+    let mut sources = sources?;
+    info!(queues = ?plan.queues.iter().map(|queue| queue.name).collect::<Vec<_>>(), concurrency = plan.concurrency, "worker runs");
+    let stopped = work(plan, &mut sources, &mut crew).await;
+    // A worker that has lost a consumer comes to its end like any other.
+    plan.shutdown.cancel();
+    let report = drain(backend, plan, sources, crew).await;
+    stopped.map(|()| report)
 }
 
 /// Runs jobs until the shutdown begins or a consumer ends.

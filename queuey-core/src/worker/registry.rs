@@ -33,7 +33,7 @@ pub(crate) struct Registered {
     pub(crate) timeout: Option<Duration>,
     pub(crate) max_deferrals: Option<u32>,
     /// How many of its jobs run at once, where the handler says so.
-    concurrency: Option<usize>,
+    pub(crate) concurrency: Option<usize>,
     /// The place of that limit in [`Registry::limits`].
     pub(crate) limit: Option<usize>,
     pub(crate) handler: Box<dyn ErasedHandler>,
@@ -51,7 +51,7 @@ impl Registry {
             }
             if let Some(most) = handler.concurrency {
                 handler.limit = Some(registry.limits.len());
-                registry.limits.push(most.max(1));
+                registry.limits.push(most);
             }
             registry.by_job.insert(handler.job, handler);
         }

@@ -22,6 +22,9 @@ use crate::{
 /// How long a dead-letter hook is waited for.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a job is kept that nothing can become of, so that it does not go round without a pause.
+const HAND_BACK_PAUSE: Duration = Duration::from_secs(5);
+
 /// A deferral whose number is a multiple of this is worth a warning.
 const MANY_DEFERRALS: u32 = 100;
 
@@ -40,7 +43,11 @@ pub(crate) async fn carry_out(desk: Desk<'_>, delivery: Box<dyn Delivery>, verdi
     let reason = format!("what was to follow can never be published: {error}");
     let undeliverable = Verdict::dead(DeadLetterCause::Undeliverable, reason);
     let Some((error, delivery)) = settle(desk, delivery, undeliverable).await else { return };
-    error!(%error, "the dead letter can't be published either: job handed back");
+    error!(error, "the dead letter can't be published either: the job is handed back in a while");
+    tokio::select! {
+        () = tokio::time::sleep(HAND_BACK_PAUSE) => {}
+        () = desk.plan.shutdown.cancelled() => {}
+    }
     hand_back(desk.queue, delivery).await;
 }
 
@@ -115,7 +122,7 @@ fn announce(Verdict { settlement, reason }: &Verdict) {
         Settlement::Defer { next, delay } => {
             info!(reason, ?delay, deferrals = next.deferrals, "job deferred");
         }
-        Settlement::DeadLetter { cause, reason } => error!(%cause, reason, "job given up on: dead letter"),
+        Settlement::DeadLetter { cause, .. } => error!(%cause, reason, "job given up on: dead letter"),
         Settlement::Redeliver { .. } | Settlement::Requeue => debug!(reason, "job handed back"),
     }
 }
@@ -129,7 +136,9 @@ async fn tell_of_dead_letter(plan: &Plan, dead: DeadLetter) {
 /// Reports a message that is no job.
 pub(crate) async fn report_malformed(plan: &Plan, queue: &QueuePlan, malformed: Malformed) {
     count(&queue.counters.malformed);
-    error!(queue = queue.name, reason = malformed.reason, "message is no job: put aside as a dead letter");
+    // The reason quotes the message, so it is left to the hook and the dead letter.
+    let bytes = malformed.body.len();
+    error!(queue = queue.name, bytes, "message is no job: put aside as a dead letter, with the reason");
     if let Some(hook) = &plan.hook {
         guarded(|| hook.malformed(malformed)).await;
     }

@@ -16,6 +16,9 @@ use crate::{
 /// backend to flush.
 const PATIENCE: Duration = Duration::from_millis(300);
 
+/// How long a backend may take to close.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
 /// What a worker that came to its end has left behind. What it did before is in [`WorkerHandle::stats`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -24,7 +27,7 @@ pub struct RunReport {
     pub finished: u64,
     /// Deliveries that had not started, and were handed back.
     pub returned: u64,
-    /// Jobs that were cut off at the deadline; they were handed back and will run again.
+    /// Jobs that were cut off at the deadline, while they ran or were being settled; they will run again.
     pub aborted: Vec<Uuid>,
 }
 
@@ -77,7 +80,10 @@ pub(crate) async fn drain(
     if !aborted.is_empty() {
         warn!(?aborted, "jobs cut off at the deadline: handed back");
     }
-    flush(backend, plan, deadline.max(Instant::now() + PATIENCE)).await;
+    // Past the deadline, or told to stop at once, there is still a moment for what was handed back to be sent.
+    let soon = Instant::now() + PATIENCE;
+    let stop_now = plan.stop_now.is_cancelled();
+    flush(backend, plan, if stop_now { soon } else { deadline.max(soon) }).await;
     RunReport { finished: under_way - aborted.len() as u64, returned, aborted }
 }
 
@@ -92,14 +98,21 @@ async fn flush(backend: &(impl Backend + ?Sized), plan: &Plan, deadline: Instant
                 );
             }
         }
-        if plan.close_backend
-            && let Err(error) = backend.close().await
-        {
-            error!(error = with_sources(&error), "the backend was closed with an error");
-        }
     });
     if flushed.await.is_err() {
         error!("the broker did not answer before the deadline: what was not settled will be delivered again");
+    }
+}
+
+/// Closes the backend, where the plan says so.
+pub(crate) async fn close(backend: &(impl Backend + ?Sized), plan: &Plan) {
+    if !plan.close_backend {
+        return;
+    }
+    match tokio::time::timeout(CLOSE_TIMEOUT, backend.close()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => error!(error = with_sources(&error), "the backend was closed with an error"),
+        Err(_) => error!("the backend did not close in time"),
     }
 }
 

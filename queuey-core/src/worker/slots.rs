@@ -76,6 +76,13 @@ impl Slots {
     }
 }
 
+impl Slot {
+    /// Whether nothing else runs while it is held.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
         if self.alone {

@@ -12,7 +12,8 @@ pub(crate) struct WaitingRoom<T> {
     turns: VecDeque<usize>,
     /// Those that are to run alone, over all queues.
     alone: VecDeque<Entry<T>>,
-    next_number: u64,
+    last_number: i64,
+    first_number: i64,
 }
 
 /// One queue: a lane for each limited handler, and one for all others.
@@ -22,7 +23,8 @@ struct Lanes<T> {
 }
 
 struct Entry<T> {
-    number: u64,
+    /// Lower ones go first.
+    number: i64,
     /// When it has waited too long.
     overdue: Instant,
     item: T,
@@ -36,6 +38,8 @@ pub(crate) struct Arrival {
     pub(crate) limit: Option<usize>,
     /// Whether it is to run alone.
     pub(crate) alone: bool,
+    /// Whether it goes before all that wait on its queue.
+    pub(crate) first: bool,
     pub(crate) overdue: Instant,
 }
 
@@ -45,19 +49,26 @@ impl<T> WaitingRoom<T> {
             queues: (0..queues).map(|_| Lanes { lanes: vec![(None, VecDeque::new())], waiting: 0 }).collect(),
             turns: VecDeque::new(),
             alone: VecDeque::new(),
-            next_number: 0,
+            last_number: 0,
+            first_number: 0,
         }
     }
 
     pub(crate) fn enter(&mut self, arrival: Arrival, item: T) {
-        let entry = Entry { number: self.next_number, overdue: arrival.overdue, item };
-        self.next_number += 1;
+        let number = if arrival.first {
+            self.first_number -= 1;
+            self.first_number
+        } else {
+            self.last_number += 1;
+            self.last_number
+        };
+        let entry = Entry { number, overdue: arrival.overdue, item };
         if arrival.alone {
-            self.alone.push_back(entry);
+            push(&mut self.alone, entry, arrival.first);
             return;
         }
         let queue = &mut self.queues[arrival.queue];
-        queue.lane(arrival.limit).push_back(entry);
+        push(queue.lane(arrival.limit), entry, arrival.first);
         queue.waiting += 1;
         if queue.waiting == 1 {
             self.turns.push_back(arrival.queue);
@@ -89,7 +100,7 @@ impl<T> WaitingRoom<T> {
         None
     }
 
-    /// When the first of those that wait now will have waited too long.
+    /// When to look again for those that have waited too long: one that went first may be behind its time.
     pub(crate) fn first_overdue(&self) -> Option<Instant> {
         self.heads().map(|entry| entry.overdue).min()
     }
@@ -100,9 +111,9 @@ impl<T> WaitingRoom<T> {
         let alone = std::iter::once(&mut self.alone);
         let lanes = self.queues.iter_mut().flat_map(|queue| queue.lanes.iter_mut().map(|(_, lane)| lane));
         for lane in alone.chain(lanes) {
-            while lane.front().is_some_and(|entry| entry.overdue <= now) {
-                overdue.extend(lane.pop_front().map(|entry| entry.item));
-            }
+            let (late, waiting) = lane.drain(..).partition(|entry| entry.overdue <= now);
+            *lane = waiting;
+            overdue.extend(VecDeque::into_iter(late).map(|entry| entry.item));
         }
         self.recount();
         overdue
@@ -130,6 +141,10 @@ impl<T> WaitingRoom<T> {
         let busy = self.turns.iter().flat_map(|turn| &self.queues[*turn].lanes);
         busy.filter_map(|(_, lane)| lane.front()).chain(self.alone.front())
     }
+}
+
+fn push<T>(lane: &mut VecDeque<Entry<T>>, entry: Entry<T>, first: bool) {
+    if first { lane.push_front(entry) } else { lane.push_back(entry) }
 }
 
 impl<T> Lanes<T> {
@@ -160,7 +175,13 @@ mod tests {
     use std::time::Duration;
 
     fn arrival(queue: usize) -> Arrival {
-        Arrival { queue, limit: None, alone: false, overdue: Instant::now() + Duration::from_secs(60) }
+        Arrival {
+            queue,
+            limit: None,
+            alone: false,
+            first: false,
+            overdue: Instant::now() + Duration::from_secs(60),
+        }
     }
 
     fn drain(room: &mut WaitingRoom<&'static str>) -> Vec<&'static str> {
@@ -185,6 +206,17 @@ mod tests {
         assert_eq!(room.next(|limit| limit != 7), Some("free"));
         assert_eq!(room.next(|limit| limit != 7), None);
         assert_eq!(room.next(|_| true), Some("limited"));
+    }
+
+    #[test]
+    fn one_that_goes_first_overtakes_its_own_queue_only() {
+        let mut room = WaitingRoom::new(2);
+        room.enter(arrival(0), "a1");
+        room.enter(arrival(1), "b1");
+        room.enter(arrival(1), "b2");
+        room.enter(Arrival { first: true, ..arrival(1) }, "b0");
+        room.enter(Arrival { first: true, limit: Some(1), ..arrival(1) }, "b-1");
+        assert_eq!(drain(&mut room), ["a1", "b-1", "b0", "b1", "b2"]);
     }
 
     #[test]

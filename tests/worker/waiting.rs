@@ -1,0 +1,42 @@
+//! Deliveries that wait for their turn.
+
+use std::time::Duration;
+
+use queuey_tests::{Running, queue_set, until};
+use tokio::time::Instant;
+
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_half_the_acknowledgement_limit_is_handed_back() {
+    queue_set!(Set {
+        Work: |queue| queue.kind(QueueKind::Quorum).ack_timeout(Duration::from_secs(20)).prefetch(3)
+    });
+    #[derive(Serialize, Deserialize, Job)]
+    #[job(queue = Set::Work)]
+    struct Task;
+    let backend = Arc::new(MemoryBackend::new());
+    let producer = Producer::<Set>::new(backend.clone()).await.unwrap();
+    let slow = FnHandler::<Task, _>::new(async |_, ctx: JobContext| {
+        ctx.cancelled().await;
+        Ok(())
+    });
+    let first = Running::start(Worker::<Set>::builder(backend.clone()).handler(slow).concurrency(1)).await;
+    for _ in 0..3 {
+        producer.enqueue(&Task).await.unwrap();
+    }
+    until("it holds all three", || backend.unsettled(Set::Work.name()) == 3).await;
+    let quick: Log<Instant> = Log::default();
+    let handler = FnHandler::<Task, _>::with(quick.clone(), async |quick, _job, _ctx| {
+        note(&quick, Instant::now());
+        Ok(())
+    });
+    let start = Instant::now();
+    let second = Running::start(Worker::<Set>::builder(backend.clone()).handler(handler)).await;
+    until("the second one got one", || !noted(&quick).is_empty()).await;
+    assert!(noted(&quick)[0] - start >= Duration::from_secs(9));
+    assert!(first.stats().requeued >= 2);
+    assert_eq!(first.stop().await.finished, 1);
+    second.until_ended(2).await;
+    second.stop().await;
+}
