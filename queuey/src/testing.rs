@@ -193,6 +193,7 @@ pub fn check<J: Job>(backend: &MemoryBackend, what: &str, found: &[J], wanted: W
 
 /// What an assertion asks of the jobs that were found.
 #[doc(hidden)]
+#[derive(Clone, Copy)]
 pub enum Wanted<'a, J> {
     Any,
     Count(usize),
