@@ -1,0 +1,14 @@
+//! The RabbitMQ backend of queuey: the only crate of the project that talks to a broker.
+//!
+//! The way of a job: a [`Message`](message) is published and confirmed ([`publisher`]), held where it has to wait
+//! ([`hold`]), received ([`consumer`]) and settled, its successor first ([`delivery`]). What exists on the broker and
+//! why is in [`topology`].
+
+mod error;
+mod reconnect;
+mod address;
+mod options;
+pub mod topology;
+
+pub use options::{ConnectionEvent, DeadLetters, RabbitMqOptions, TopologyMode};
+pub use reconnect::{Attempt, BackoffPolicy, Rebuilding, ReconnectPolicy};
