@@ -9,6 +9,7 @@ mod reconnect;
 mod address;
 mod options;
 pub mod topology;
+mod message;
 
 pub use options::{ConnectionEvent, DeadLetters, RabbitMqOptions, TopologyMode};
 pub use reconnect::{Attempt, BackoffPolicy, Rebuilding, ReconnectPolicy};

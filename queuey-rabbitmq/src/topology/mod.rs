@@ -17,7 +17,11 @@ pub use arguments::{
     ARG_CONSUMER_TIMEOUT, ARG_DEAD_LETTER_EXCHANGE, ARG_DEAD_LETTER_ROUTING_KEY, ARG_DELIVERY_LIMIT, ARG_EXPIRES,
     ARG_MAX_PRIORITY, ARG_MESSAGE_TTL, ARG_QUEUE_TYPE,
 };
+pub use crate::message::{
+    HEADER_ATTEMPT, HEADER_ATTEMPTS, HEADER_AVAILABLE_AT_MS, HEADER_DEAD_AT, HEADER_DEATH_CAUSE, HEADER_DEATH_DETAIL,
+    HEADER_DEATH_REASON, HEADER_DEFERRALS, HEADER_DELIVERY_COUNT, HEADER_ORIGINAL_QUEUE,
+};
 pub use names::{MAX_DEFERRAL_MS, MAX_TTL_MS, dead_queue_name, deferred_queue_name, deferred_ttl_ms};
 
-pub(crate) use arguments::{QueueShape, dead_shape, hold_shape, work_shape};
+pub(crate) use arguments::{QueueShape, dead_shape, hold_shape, short, work_shape};
 pub(crate) use names::MIN_HOLD_MS;
