@@ -174,11 +174,20 @@ pub struct Health {
 }
 
 /// A connection that is being rebuilt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reconnecting {
     /// When it was lost.
     pub since: SystemTime,
     /// How often it was dialled since.
     pub attempts: u32,
+    /// Why it is not there: how it was lost, or what the last attempt failed with.
+    pub reason: String,
+}
+
+impl Reconnecting {
+    /// For backends to tell.
+    pub fn new(since: SystemTime, attempts: u32, reason: impl Into<String>) -> Self {
+        Reconnecting { since, attempts, reason: reason.into() }
+    }
 }

@@ -36,7 +36,8 @@ impl Address {
             .and_then(|parts| parts.read())
             .map_err(|why| Error::InvalidAddress { why: format!("{why}; {SHAPE}") })?;
         if address.tls && !cfg!(any(feature = "rustls", feature = "native-tls")) {
-            let why = "`amqps://` needs the feature `rustls` or `native-tls`; the connection is never downgraded";
+            let why =
+                "`amqps://` needs the feature `rustls` or `native-tls`; the connection is never downgraded";
             return Err(Error::InvalidAddress { why: why.to_owned() });
         }
         Ok(address)
@@ -83,7 +84,9 @@ impl<'a> Parts<'a> {
             return Err("`#` is not allowed unless encoded");
         }
         if rest.contains('?') {
-            return Err("`?` is not allowed unless encoded, and what would follow it is set in `RabbitMqOptions`");
+            return Err(
+                "`?` is not allowed unless encoded, and what would follow it is set in `RabbitMqOptions`",
+            );
         }
         let (authority, path) = match rest.split_once('/') {
             Some((authority, path)) => (authority, Some(path)),
@@ -143,7 +146,8 @@ fn decode(text: &str) -> Result<String, &'static str> {
         match first {
             b'%' => {
                 let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-                let byte = hex.filter(|hex| !hex.starts_with('+')).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+                let byte =
+                    hex.filter(|hex| !hex.starts_with('+')).and_then(|hex| u8::from_str_radix(hex, 16).ok());
                 bytes.push(byte.ok_or("a `%` is not followed by two hexadecimal digits")?);
                 rest = &after[2..];
             }
@@ -176,10 +180,7 @@ mod tests {
             ("amqp://u@h/a%2Fb", own("u", "", "h", 5672, "a/b")),
             ("amqp://u:p@[::1]:7/%C3%BC", own("u", "p", "::1", 7, "ü")),
             ("amqp://u:p@[::1]", own("u", "p", "::1", 5672, "/")),
-            (
-                "amqp://a%40b:p%40ss%23%2F%3A%25%24%3F%C3%A9@h",
-                own("a@b", "p@ss#/:%$?é", "h", 5672, "/"),
-            ),
+            ("amqp://a%40b:p%40ss%23%2F%3A%25%24%3F%C3%A9@h", own("a@b", "p@ss#/:%$?é", "h", 5672, "/")),
         ];
         for (text, expected) in table {
             assert_eq!(read(text), expected, "{text}");

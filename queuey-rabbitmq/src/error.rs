@@ -168,7 +168,10 @@ mod tests {
                 "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'q' in vhost '/': received 'false' but current is 'true'",
                 ("durable", Some("true"), "false"),
             ),
-            ("PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'qqq", ("durable", None, "another value")),
+            (
+                "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'qqq",
+                ("durable", None, "another value"),
+            ),
         ];
         for (text, (argument, found, wanted)) in table {
             match refusal(406, text).of_declare("q") {
@@ -186,13 +189,16 @@ mod tests {
         assert!(denied.of_declare("q").to_string().contains("transient_nonexcl_queues"));
         assert!(denied.is_for_good());
         let access = refusal(403, "ACCESS_REFUSED - configure access to queue 'q' refused");
-        assert!(matches!(access.of_declare("q"), Error::AccessRefused { what } if what.contains("configure")));
+        assert!(
+            matches!(access.of_declare("q"), Error::AccessRefused { what } if what.contains("configure"))
+        );
         assert!(matches!(refusal(406, "invalid arg").of_declare("q"), Error::InvalidQueue { .. }));
     }
 
     #[test]
     fn a_message_too_large_is_told_with_its_limit() {
-        let text = "PRECONDITION_FAILED - message size 135266304 is larger than configured max size 134217728";
+        let text =
+            "PRECONDITION_FAILED - message size 135266304 is larger than configured max size 134217728";
         assert_eq!(refusal(406, text).too_large(), Some((135_266_304, 134_217_728)));
         assert_eq!(refusal(406, "PRECONDITION_FAILED - unknown delivery tag 1").too_large(), None);
         assert_eq!(refusal(404, text).too_large(), None);

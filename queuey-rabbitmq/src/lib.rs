@@ -10,6 +10,15 @@ mod address;
 mod options;
 pub mod topology;
 mod message;
+mod connection;
+mod publisher;
+mod hold;
+mod acks;
+mod delivery;
+mod malformed;
+mod consumer;
+mod backend;
 
+pub use backend::RabbitMqBackend;
 pub use options::{ConnectionEvent, DeadLetters, RabbitMqOptions, TopologyMode};
 pub use reconnect::{Attempt, BackoffPolicy, Rebuilding, ReconnectPolicy};

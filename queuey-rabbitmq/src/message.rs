@@ -1,7 +1,10 @@
 //! Envelope and AMQP message, each from the other. Everything written here has a bound: a content header can't be split
 //! into frames, and one that is too large costs the whole connection.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use lapin::{
     BasicProperties,
@@ -57,7 +60,7 @@ pub(crate) struct Message {
     /// The job it carries, for errors; nil for a message that is none.
     pub(crate) job_id: Uuid,
     pub(crate) properties: BasicProperties,
-    pub(crate) body: Vec<u8>,
+    pub(crate) body: Arc<[u8]>,
 }
 
 impl Message {
@@ -83,7 +86,7 @@ impl Message {
         if let Some(correlation_id) = &envelope.correlation_id {
             properties = properties.with_correlation_id(cut_short(correlation_id));
         }
-        let body = envelope.to_bytes();
+        let body = envelope.to_bytes().into();
         Ok(Message { queue: short(queue)?, id, job_id: envelope.job_id, properties, body })
     }
 
@@ -109,10 +112,9 @@ impl Message {
     /// A message that is no envelope, byte for byte, and why it was put aside.
     pub(crate) fn malformed(foreign: Foreign, death: &Death<'_>) -> Result<Self> {
         let (id, dead_queue) = (ShortString::from(Uuid::now_v7().to_string()), short(death.dead_queue)?);
-        let properties =
-            kept(&foreign.properties).with_message_id(id.clone()).with_delivery_mode(PERSISTENT);
+        let properties = kept(&foreign.properties).with_message_id(id.clone()).with_delivery_mode(PERSISTENT);
         let message =
-            Message { queue: dead_queue, id, job_id: Uuid::nil(), properties, body: foreign.body };
+            Message { queue: dead_queue, id, job_id: Uuid::nil(), properties, body: foreign.body.into() };
         Ok(message.with_death(death))
     }
 
@@ -210,7 +212,9 @@ fn kept_headers(foreign: Option<&FieldTable>) -> FieldTable {
         if is_reserved(name.as_str()) {
             continue;
         }
-        let Some(size) = size(value, MAX_NESTING).map(|size| size + name.as_str().len() + 1) else { continue };
+        let Some(size) = size(value, MAX_NESTING).map(|size| size + name.as_str().len() + 1) else {
+            continue;
+        };
         if let Some(left) = room.checked_sub(size) {
             room = left;
             headers.insert(name.clone(), value.clone());

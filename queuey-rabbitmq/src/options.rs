@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use queuey_core::{Error, Result, __private::Names};
+use queuey_core::{__private::Names, Error, Result};
 
 use crate::{
     address::Address,
@@ -309,10 +309,9 @@ mod tests {
 
     #[test]
     fn suffixes_that_make_names_collide_are_refused() {
-        for options in [
-            RabbitMqOptions::default().dead_suffix(""),
-            RabbitMqOptions::default().deferred_suffix(".dead"),
-        ] {
+        for options in
+            [RabbitMqOptions::default().dead_suffix(""), RabbitMqOptions::default().deferred_suffix(".dead")]
+        {
             assert!(options.all_addresses("amqp://h").is_err());
         }
     }

@@ -10,6 +10,9 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 /// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
+/// The longest wait for a subscription on a connection that lives: a queue that somebody has made again is found soon.
+const LONGEST_CONSUMER_WAIT: Duration = Duration::from_secs(5);
+
 /// What is being rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -46,7 +49,8 @@ pub trait ReconnectPolicy: fmt::Debug + Send + Sync + 'static {
     fn next_delay(&self, attempt: Attempt<'_>) -> Option<Duration>;
 }
 
-/// Waits as a [`Backoff`] says, spread by jitter, up to a number of attempts.
+/// Waits as a [`Backoff`] says, spread by jitter, up to a number of attempts; for a subscription on a connection that
+/// lives at most five seconds.
 ///
 /// ```
 /// use std::time::Duration;
@@ -99,7 +103,11 @@ impl BackoffPolicy {
 
 impl ReconnectPolicy for BackoffPolicy {
     fn next_delay(&self, attempt: Attempt<'_>) -> Option<Duration> {
-        self.decide(attempt.failures, fastrand::f64())
+        let wait = self.decide(attempt.failures, fastrand::f64())?;
+        Some(match attempt.rebuilding {
+            Rebuilding::Connection => wait,
+            Rebuilding::Consumer => wait.min(LONGEST_CONSUMER_WAIT),
+        })
     }
 }
 

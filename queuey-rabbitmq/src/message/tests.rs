@@ -39,7 +39,10 @@ fn a_job_has_these_properties_and_headers() {
     assert!(headers(&held).contains(&("x-available-at-ms".into(), AMQPValue::LongLongInt(17))));
     assert_eq!(held.body, message.body);
     let transient = Message::job(&envelope(), "q", false).expect("a message").at_priority(10);
-    assert_eq!((*transient.properties.delivery_mode(), *transient.properties.priority()), (Some(1), Some(10)));
+    assert_eq!(
+        (*transient.properties.delivery_mode(), *transient.properties.priority()),
+        (Some(1), Some(10))
+    );
 }
 
 #[test]
@@ -49,7 +52,10 @@ fn what_does_not_fit_is_cut_at_a_character_or_refused() {
     let message = Message::job(&long, "q", true).expect("a message");
     assert_eq!(message.properties.kind().as_ref().map(|kind| kind.as_str().len()), Some(255));
     let id = "c".repeat(256);
-    assert!(matches!(Message::job(&long.with_correlation_id(id), "q", true), Err(Error::InvalidOption { .. })));
+    assert!(matches!(
+        Message::job(&long.with_correlation_id(id), "q", true),
+        Err(Error::InvalidOption { .. })
+    ));
     assert!(matches!(Message::job(&envelope(), &"q".repeat(256), true), Err(Error::InvalidQueue { .. })));
 }
 
@@ -74,13 +80,14 @@ fn a_dead_letter_says_why_in_a_bounded_header() {
             assert!(text.len() <= MAX_HEADER && std::str::from_utf8(text.as_bytes()).is_ok(), "{name}");
         }
     }
-    assert_eq!(message.body, envelope().to_bytes());
+    assert_eq!(*message.body, envelope().to_bytes());
 }
 
 #[test]
 fn a_malformed_copy_keeps_the_body_and_little_else() {
     let mut foreign_headers = FieldTable::default();
-    for reserved in ["CC", "BCC", "x-death", "x-first-death-queue", "x-last-death-queue", "x-delivery-count"] {
+    for reserved in ["CC", "BCC", "x-death", "x-first-death-queue", "x-last-death-queue", "x-delivery-count"]
+    {
         foreign_headers.insert(reserved.into(), AMQPValue::LongString("lie".into()));
     }
     foreign_headers.insert("keep".into(), AMQPValue::Boolean(true));
@@ -100,7 +107,7 @@ fn a_malformed_copy_keeps_the_body_and_little_else() {
         .with_headers(foreign_headers);
     let foreign = Foreign { properties, body: b"\xff".to_vec() };
     let message = Message::malformed(foreign, &death("malformed envelope", Some("why"))).expect("a message");
-    assert_eq!(message.body, b"\xff");
+    assert_eq!(*message.body, *b"\xff");
     let properties = &message.properties;
     assert_eq!(properties.content_type().as_ref().map(ShortString::as_str), Some("text/plain"));
     assert_eq!((properties.user_id(), properties.expiration(), *properties.priority()), (&None, &None, None));

@@ -1,0 +1,105 @@
+//! A message that wants to be published, between the one who asks and the one who writes.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU8, Ordering::SeqCst},
+};
+
+use queuey_core::Result;
+use tokio::sync::oneshot;
+
+use crate::message::Message;
+
+const WAITING: u8 = 0;
+const HANDED_OVER: u8 = 1;
+const GIVEN_UP: u8 = 2;
+
+/// The writer's side.
+pub(super) struct Request {
+    pub(super) message: Arc<Message>,
+    stage: Arc<AtomicU8>,
+    answer: oneshot::Sender<Result<()>>,
+}
+
+/// The caller's side. Dropped, it gives the request up, unless that was handed over already.
+pub(super) struct Asked {
+    stage: Arc<AtomicU8>,
+    pub(super) answer: oneshot::Receiver<Result<()>>,
+}
+
+pub(super) fn ask(message: Message) -> (Request, Asked) {
+    let (stage, (sender, receiver)) = (Arc::new(AtomicU8::new(WAITING)), oneshot::channel());
+    let request = Request { message: Arc::new(message), stage: stage.clone(), answer: sender };
+    (request, Asked { stage, answer: receiver })
+}
+
+impl Request {
+    /// Claims the request for the wire; from then on the message may be there. False where the caller has given it up.
+    pub(super) fn hand_over(&self) -> bool {
+        let claimed = self.stage.compare_exchange(WAITING, HANDED_OVER, SeqCst, SeqCst);
+        claimed.is_ok() || self.stage.load(SeqCst) == HANDED_OVER
+    }
+
+    /// Whether nobody waits for the answer any more.
+    pub(super) fn is_given_up(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    /// Resolves when nobody waits for the answer any more.
+    pub(super) async fn given_up(&mut self) {
+        self.answer.closed().await;
+    }
+
+    pub(super) fn answer(self, result: Result<()>) {
+        // A caller that has gone away is owed nothing.
+        let _ = self.answer.send(result);
+    }
+}
+
+impl Asked {
+    /// Takes the request back. False where it was handed over, so that the message may be there.
+    pub(super) fn give_up(&self) -> bool {
+        let taken_back = self.stage.compare_exchange(WAITING, GIVEN_UP, SeqCst, SeqCst);
+        taken_back.is_ok() || self.stage.load(SeqCst) == GIVEN_UP
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use queuey_core::Envelope;
+
+    fn asked() -> (Request, Asked) {
+        let envelope = Envelope::raw("job", "q", Default::default());
+        ask(Message::job(&envelope, "q", true).expect("a message"))
+    }
+
+    #[test]
+    fn what_was_taken_back_is_never_written() {
+        let (request, asked) = asked();
+        assert!(asked.give_up());
+        assert!(!request.hand_over());
+        assert!(asked.give_up());
+    }
+
+    #[test]
+    fn what_was_handed_over_can_not_be_taken_back() {
+        let (request, asked) = asked();
+        assert!(request.hand_over());
+        assert!(!asked.give_up());
+        assert!(request.hand_over(), "it may be written again after a loss");
+    }
+
+    #[test]
+    fn a_caller_that_goes_away_takes_its_request_back() {
+        let (request, asked) = asked();
+        drop(asked);
+        assert!(request.is_given_up() && !request.hand_over());
+    }
+}
