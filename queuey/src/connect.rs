@@ -14,11 +14,13 @@ static IN_PROCESS: LazyLock<Mutex<HashMap<String, MemoryBackend>>> = LazyLock::n
 /// Connects to the backend that an address names.
 ///
 /// - `memory://name`: a backend within the process, one per name. After a `close` the name stands for a new one.
+/// - `amqp://user:password@host:port/vhost`, or `amqps://`: RabbitMQ, with the defaults of `RabbitMqOptions` (feature
+///   `rabbitmq`, on by default). Special characters in it must be percent-encoded.
 ///
 /// # Errors
 ///
 /// [`Error::InvalidAddress`] for an address of any other scheme. It never shows the address, for that may hold a
-/// password.
+/// password. For RabbitMQ also what keeps it from connecting: the first connect is not tried again.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -32,10 +34,13 @@ pub async fn connect(url: &str) -> Result<Arc<dyn Backend>> {
     let invalid = |why: &str| Error::InvalidAddress { why: why.to_owned() };
     match url.split_once("://") {
         Some(("memory", name)) => Ok(Arc::new(in_process(name))),
-        Some(("amqp" | "amqps", _)) => {
-            Err(invalid("this version has no RabbitMQ backend yet; use `memory://name`"))
-        }
-        _ => Err(invalid("it must begin with `memory://`")),
+        #[cfg(feature = "rabbitmq")]
+        Some(("amqp" | "amqps", _)) => Ok(Arc::new(queuey_rabbitmq::RabbitMqBackend::connect(url).await?)),
+        #[cfg(not(feature = "rabbitmq"))]
+        Some(("amqp" | "amqps", _)) => Err(invalid(
+            "this build has no RabbitMQ backend; enable the feature `rabbitmq`, or use `memory://`",
+        )),
+        _ => Err(invalid("it must begin with `memory://`, `amqp://` or `amqps://`")),
     }
 }
 
@@ -70,9 +75,11 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_that_cannot_be_used_is_not_repeated() {
-        for url in ["", "memory", "amqp://user:secret@host", "redis://secret"] {
+        for url in ["", "memory", "redis://secret"] {
             let why = refusal(connect(url).await);
             assert!(why.contains("memory://") && !why.contains("secret"), "{why}");
         }
+        let why = refusal(connect("amqp://user:secret#@host").await);
+        assert!(!why.contains("secret"), "{why}");
     }
 }

@@ -51,5 +51,10 @@ pub use queuey_core::{
     SettleError, Settlement, Stats, Worker, WorkerBuilder, WorkerHandle,
 };
 pub use queuey_macros::{Job, Queues};
+#[cfg(feature = "rabbitmq")]
+pub use queuey_rabbitmq::{
+    Attempt, BackoffPolicy, ConnectionEvent, DeadLetters, RabbitMqBackend, RabbitMqOptions, Rebuilding,
+    ReconnectPolicy, TopologyMode, topology,
+};
 
 pub use connect::connect;

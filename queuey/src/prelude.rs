@@ -10,3 +10,5 @@ pub use crate::{
     MemoryBackend, Next, Producer, QueueConfig, QueueKind, QueueSet, Queues, RetryPolicy, Worker,
     WorkerBuilder, WorkerHandle,
 };
+#[cfg(feature = "rabbitmq")]
+pub use crate::{RabbitMqBackend, RabbitMqOptions};

@@ -19,6 +19,23 @@ macro_rules! in_memory {
     };
 }
 
+/// Runs every case against the broker that `AMQP_URL` names, on the real clock.
+macro_rules! on_rabbitmq {
+    ($($group:ident :: $file:ident { $($case:ident),+ $(,)? })+) => {
+        mod rabbit {
+            $(mod $file {
+                $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    let Some(url) = queuey_tests::broker() else { return };
+                    let world = queuey_tests::World::rabbit(&url).await;
+                    crate::$group::$file::$case(world.clone()).await;
+                    queuey_tests::World::clean_up(&world, &url).await;
+                })+
+            })+
+        }
+    };
+}
+
 /// The suite: every case by its file.
 macro_rules! suite {
     ($run:ident) => {
@@ -114,3 +131,4 @@ macro_rules! suite {
 }
 
 suite!(in_memory);
+suite!(on_rabbitmq);

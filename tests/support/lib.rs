@@ -4,6 +4,7 @@
 
 mod ledger;
 mod queues;
+mod rabbit;
 mod running;
 mod world;
 
@@ -14,6 +15,7 @@ use std::{
 
 pub use ledger::Ledger;
 pub use queues::{configure, unique};
+pub use rabbit::broker;
 pub use running::Running;
 pub use world::{DeadBody, Operator, World};
 

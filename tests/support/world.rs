@@ -49,6 +49,11 @@ pub trait Operator: Send + Sync {
 
     /// What is in the dead-letter queue of a queue, in no particular order.
     fn dead<'a>(&'a self, queue: &'a str) -> BoxFuture<'a, Vec<DeadBody>>;
+
+    /// The queues that were made, where they must be deleted after a test.
+    fn made(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl Operator for MemoryBackend {
