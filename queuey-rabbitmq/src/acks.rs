@@ -1,11 +1,19 @@
 //! What tells the broker how deliveries ended: one writer per consumer channel, so that the order is that of settling.
 
+use std::{collections::VecDeque, time::Duration};
+
 use lapin::{
     Channel,
     options::{BasicAckOptions, BasicNackOptions, BasicQosOptions, BasicRejectOptions},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// How long a delivery is kept that was dropped unsettled: where its stream is dropped as well, it goes elsewhere.
+const GIVE_UP_PAUSE: Duration = Duration::from_millis(200);
 
 /// How a delivery ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,16 +46,13 @@ pub(crate) struct Acks {
 }
 
 impl Acks {
-    /// Starts the writer of a channel. It ends, and `ended` fires, when the last delivery of the channel is gone.
-    pub(crate) fn start(
-        channel: Channel,
-        prefetch: u16,
-        lost: CancellationToken,
-    ) -> (Self, CancellationToken) {
+    /// Starts the writer of a channel. It ends, and the token fires, when the last delivery of the channel is gone.
+    pub(crate) fn start(channel: Channel, prefetch: u16, signals: Signals) -> (Self, CancellationToken) {
         // Every delivery is ended once, and the broker lets no more than the prefetch be out.
         let (commands, received) = mpsc::channel(usize::from(prefetch) + 1);
         let ended = CancellationToken::new();
-        let writer = Writer { channel, prefetch, lost, _ended: ended.clone().drop_guard() };
+        let given_up = VecDeque::new();
+        let writer = Writer { channel, prefetch, signals, given_up, _ended: ended.clone().drop_guard() };
         tokio::spawn(writer.write_all(received));
         (Acks { commands, flushing: tokio::sync::Mutex::default() }, ended)
     }
@@ -75,33 +80,78 @@ impl Acks {
     }
 }
 
+/// What a writer has to know of its channel.
+#[derive(Clone)]
+pub(crate) struct Signals {
+    /// The channel is gone.
+    pub(crate) lost: CancellationToken,
+    /// Nobody wants deliveries any more.
+    pub(crate) dropped: CancellationToken,
+    /// The broker delivers nothing more.
+    pub(crate) quiet: CancellationToken,
+}
+
 struct Writer {
     channel: Channel,
     prefetch: u16,
-    lost: CancellationToken,
+    signals: Signals,
+    /// Deliveries that nobody settled, and when they go back.
+    given_up: VecDeque<(u64, Instant)>,
     _ended: DropGuard,
 }
 
 impl Writer {
-    async fn write_all(self, mut commands: mpsc::Receiver<Command>) {
-        while let Some(command) = commands.recv().await {
+    async fn write_all(mut self, mut commands: mpsc::Receiver<Command>) {
+        loop {
+            let due = self.given_up.front().map(|(_, due)| *due);
+            let command = tokio::select! {
+                biased;
+                command = commands.recv() => command,
+                () = at(due) => {
+                    self.write_given_up().await;
+                    continue;
+                }
+            };
             match command {
-                Command::End { tag, end, written } => {
-                    let done = !self.lost.is_cancelled() && self.write(tag, end).await.is_ok();
-                    if !done {
-                        self.lost.cancel();
-                    }
+                Some(Command::End { tag, end: End::GiveUp, .. }) => {
+                    self.given_up.push_back((tag, Instant::now() + GIVE_UP_PAUSE));
+                }
+                Some(Command::End { tag, end, written }) => {
+                    let done = self.write_one(tag, end).await;
                     if let Some(written) = written {
                         let _ = written.send(done);
                     }
                 }
-                Command::Flush(answer) => {
+                Some(Command::Flush(answer)) => {
+                    self.write_given_up().await;
                     // Setting the prefetch to what it is changes nothing, and is answered in its turn.
                     let _ = self.channel.basic_qos(self.prefetch, BasicQosOptions::default()).await;
                     let _ = answer.send(());
                 }
+                None => return self.write_given_up().await,
             }
         }
+    }
+
+    async fn write_given_up(&mut self) {
+        while let Some((tag, _)) = self.given_up.pop_front() {
+            self.write_one(tag, End::GiveUp).await;
+        }
+    }
+
+    async fn write_one(&self, tag: u64, end: End) -> bool {
+        if matches!(end, End::HandBack | End::GiveUp) && self.signals.dropped.is_cancelled() {
+            // Before the subscription has ended, it would only come here again, and be counted once more.
+            tokio::select! {
+                () = self.signals.quiet.cancelled() => {}
+                () = self.signals.lost.cancelled() => {}
+            }
+        }
+        let done = !self.signals.lost.is_cancelled() && self.write(tag, end).await.is_ok();
+        if !done {
+            self.signals.lost.cancel();
+        }
+        done
     }
 
     async fn write(&self, tag: u64, end: End) -> lapin::Result<()> {
@@ -114,5 +164,12 @@ impl Writer {
             End::GiveUp => self.channel.basic_reject(tag, BasicRejectOptions { requeue: true }).await,
             End::Reject => self.channel.basic_reject(tag, BasicRejectOptions { requeue: false }).await,
         }
+    }
+}
+
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }

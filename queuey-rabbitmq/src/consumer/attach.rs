@@ -18,7 +18,7 @@ use queuey_core::QueueConfig;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    acks::Acks,
+    acks::{Acks, Signals},
     connection::Live,
     delivery::{Custody, Desk, Source},
     topology::DeclareError,
@@ -38,6 +38,8 @@ pub(super) struct Attached {
     pub(super) source: Arc<Source>,
     /// Fires when all of its deliveries are gone and their ends are written.
     pub(super) ended: CancellationToken,
+    /// Fires when the broker delivers nothing more.
+    quiet: CancellationToken,
     tag: ShortString,
 }
 
@@ -47,13 +49,16 @@ impl Attached {
         desk: &Arc<Desk>,
         config: &Arc<QueueConfig>,
         live: Arc<Live>,
+        dropped: &CancellationToken,
     ) -> Result<Self, DeclareError> {
         let channel = live.channel().await.map_err(DeclareError::Lost)?;
         let tag = fresh_tag(&desk.context.options.connection_name, &config.name);
         let consumer = subscribe(&channel, config, &tag).await;
         let consumer = consumer.map_err(|error| DeclareError::of(error, &config.name))?;
         let lost = live.lost.child_token();
-        let (acks, ended) = Acks::start(channel.clone(), config.prefetch, lost.clone());
+        let quiet = CancellationToken::new();
+        let signals = Signals { lost: lost.clone(), dropped: dropped.clone(), quiet: quiet.clone() };
+        let (acks, ended) = Acks::start(channel.clone(), config.prefetch, signals);
         let source = Source {
             config: config.clone(),
             desk: desk.clone(),
@@ -61,7 +66,7 @@ impl Attached {
             lost,
             cancelled: CancellationToken::new(),
         };
-        Ok(Attached { live, channel, consumer, source: Arc::new(source), ended, tag })
+        Ok(Attached { live, channel, consumer, source: Arc::new(source), ended, quiet, tag })
     }
 
     /// Ends the subscription and hands back what was not passed on. The deliveries that were stay good.
@@ -69,6 +74,7 @@ impl Attached {
         let cancelling = self.channel.basic_cancel(self.tag.clone(), BasicCancelOptions::default());
         let drained = async {
             cancelling.await?;
+            self.quiet.cancel();
             while let Some(received) = self.consumer.next().await {
                 Custody::new(self.source.clone(), received?.delivery_tag).hand_back_now();
             }
@@ -83,6 +89,7 @@ impl Attached {
     /// may go on to deliver to it.
     pub(super) async fn release(self) {
         self.source.cancelled.cancel();
+        self.quiet.cancel();
         let cancelling = self.channel.basic_cancel(self.tag.clone(), BasicCancelOptions::default());
         let _ = tokio::time::timeout(CANCEL_TIMEOUT, cancelling).await;
     }

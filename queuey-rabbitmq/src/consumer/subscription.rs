@@ -78,7 +78,7 @@ impl Subscription {
         });
         let opening = async {
             let live = link.live().await?;
-            Attached::open(desk, &subscription.config, live)
+            Attached::open(desk, &subscription.config, live, &subscription.dropped)
                 .await
                 .map_err(|error| subscription.explain(error))
         };
@@ -274,7 +274,7 @@ impl Subscription {
 
     async fn declare_and_attach(&self, live: Arc<Live>) -> Result<Attached, DeclareError> {
         self.desk.context.topology.declare(&live.connection, [&*self.config]).await?;
-        Attached::open(&self.desk, &self.config, live).await
+        Attached::open(&self.desk, &self.config, live, &self.dropped).await
     }
 
     fn refused(&self, refused: &DeclareError) -> Refused {
