@@ -108,6 +108,10 @@ pub(crate) async fn running_jobs_finish_and_waiting_ones_go_back(world: World) {
     let worker = || builder(&world).concurrency(2).handler(sleeper(&log));
     let first = Running::start(worker()).await;
     until("two run", || noted(&log).len() == 2).await;
+    queuey_tests::eventually("the prefetch is full", || async {
+        world.operator.ready(Set::Work.name()).await == 10
+    })
+    .await;
     let report = first.stop().await;
     assert_eq!((report.finished, report.aborted.len()), (2, 0));
     assert!((1..=8).contains(&report.returned), "the rest of the prefetch: {}", report.returned);
