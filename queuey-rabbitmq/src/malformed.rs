@@ -23,9 +23,9 @@ const MAX_REPORTED: usize = 64 * 1024;
 const HAND_BACK_PAUSE: Duration = Duration::from_secs(5);
 
 /// Puts a message aside. Gives what is to be reported, or nothing where the broker hands the message out again.
-pub(crate) async fn put_aside(mut custody: Custody, received: Received, why: EnvelopeError) -> Option<Error> {
-    let desk = custody.source.desk.clone();
-    let queue = custody.source.config.name.clone();
+pub(crate) async fn put_aside(custody: Custody, received: Received, why: EnvelopeError) -> Option<Error> {
+    let desk = custody.source().desk.clone();
+    let queue = custody.source().config.name.clone();
     let detail = with_sources(&why);
     let reported = received.data.get(..MAX_REPORTED).unwrap_or(&received.data).to_vec();
     let ended = if desk.context.options.dead_letters == DeadLetters::Reject {
@@ -36,7 +36,7 @@ pub(crate) async fn put_aside(mut custody: Custody, received: Received, why: Env
             Death { queue: &queue, dead_queue, cause: "malformed", reason: REASON, detail: Some(&detail) };
         let foreign = Foreign { properties: received.properties, body: received.data };
         match Message::malformed(foreign, &death) {
-            Ok(message) => custody.succeed(&Successor::Dead(message)).await,
+            Ok(message) => custody.succeed(Successor::Dead(message)).await,
             Err(error) => Err(Failed::Never(error)),
         }
     };

@@ -2,14 +2,17 @@
 
 use std::{
     future::Future,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
     time::{Duration, Instant},
 };
 
 use lapin::types::ShortString;
 use queuey_core::{BoxFuture, Error, QueueConfig, QueueKind, Result};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{Instrument, info, warn};
 
 use crate::{
     acks::{Acks, End},
@@ -26,6 +29,9 @@ const ACK_TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// How long a successor is tried for at least, however late the delivery is settled.
 const LEAST_TRIED: Duration = Duration::from_secs(30);
+
+/// How long a settlement may go on that nobody waits for any more.
+const GRACE: Duration = Duration::from_secs(2);
 
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -100,23 +106,31 @@ pub(crate) enum Failed {
     Never(Error),
 }
 
-/// The claim on a delivery.
-pub(crate) struct Custody {
-    pub(crate) source: Arc<Source>,
+/// The claim on a delivery. A clone is the same claim; when the last is gone and nobody has ended the delivery, it goes
+/// back.
+#[derive(Clone)]
+pub(crate) struct Custody(Arc<Claim>);
+
+struct Claim {
+    source: Arc<Source>,
     tag: u64,
     received: Instant,
-    ended: bool,
+    ended: AtomicBool,
 }
 
 impl Custody {
     pub(crate) fn new(source: Arc<Source>, tag: u64) -> Self {
-        Custody { source, tag, received: Instant::now(), ended: false }
+        Custody(Arc::new(Claim { source, tag, received: Instant::now(), ended: AtomicBool::new(false) }))
+    }
+
+    pub(crate) fn source(&self) -> &Arc<Source> {
+        &self.0.source
     }
 
     /// Resolves when the broker hands the delivery out again, whatever is done with it.
     pub(crate) fn lost(&self) -> BoxFuture<'static, ()> {
-        let (lost, cancelled) = (self.source.lost.clone(), self.source.cancelled.clone());
-        let overdue = self.overdue();
+        let (lost, cancelled) = (self.0.source.lost.clone(), self.0.source.cancelled.clone());
+        let overdue = self.0.overdue();
         Box::pin(async move {
             let timed_out = async {
                 cancelled.cancelled().await;
@@ -132,8 +146,90 @@ impl Custody {
         })
     }
 
-    /// When the broker takes it back by itself, where that is known. It says so by ending the subscription, and takes
-    /// a late acknowledgement without a word.
+    /// Ends the delivery.
+    pub(crate) async fn end(&self, end: End) -> Result<(), Failed> {
+        self.0.ended.store(true, SeqCst);
+        if self.0.is_lost() || !self.0.source.acks.end(self.0.tag, end).await {
+            return Err(self.0.loss());
+        }
+        Ok(())
+    }
+
+    /// Hands the delivery back without waiting for it.
+    pub(crate) fn hand_back_now(&self) {
+        self.0.ended.store(true, SeqCst);
+        self.0.source.acks.end_now(self.0.tag, End::HandBack);
+    }
+
+    /// Publishes what takes the delivery's place, with the patience of a producer, and ends it.
+    pub(crate) async fn succeed_once(&self, successor: Successor) -> Result<(), Failed> {
+        let custody = self.clone();
+        see_through(|abandoned| async move { custody.carry_once(&successor, abandoned).await }).await
+    }
+
+    /// Publishes what takes the delivery's place, as often as it takes while the delivery lives, and ends it.
+    pub(crate) async fn succeed(&self, successor: Successor) -> Result<(), Failed> {
+        let custody = self.clone();
+        see_through(|abandoned| async move { custody.carry(&successor, abandoned).await }).await
+    }
+
+    async fn carry_once(self, successor: &Successor, abandoned: CancellationToken) -> Result<(), Failed> {
+        let desk = &self.0.source.desk;
+        let published = tokio::select! {
+            biased;
+            () = self.lost() => return Err(self.0.loss()),
+            published = desk.publish(successor, desk.link.patience()) => published,
+            () = grace(abandoned) => return Err(self.0.loss()),
+        };
+        published.map_err(Failed::Never)?;
+        self.end(End::Ack).await
+    }
+
+    async fn carry(self, successor: &Successor, abandoned: CancellationToken) -> Result<(), Failed> {
+        let half = self.0.source.config.ack_timeout.unwrap_or(ACK_TIMEOUT) / 2;
+        let deadline = (self.0.received + half).max(Instant::now() + LEAST_TRIED.min(half));
+        let published = tokio::select! {
+            biased;
+            () = self.lost() => return Err(self.0.loss()),
+            published = persist(&self.0.source, successor) => published,
+            () = tokio::time::sleep_until(deadline.into()) => return Err(self.hand_back().await),
+            () = grace(abandoned) => return Err(self.0.loss()),
+        };
+        published.map_err(Failed::Never)?;
+        self.end(End::Ack).await
+    }
+
+    async fn hand_back(&self) -> Failed {
+        let queue = self.0.source.config.name.as_str();
+        warn!(queue, "a delivery could not be settled in half the time the broker gives: handed back");
+        match self.end(End::HandBack).await {
+            Ok(()) => self.0.loss(),
+            Err(failed) => failed,
+        }
+    }
+}
+
+/// Runs a settlement in a task of its own, so that a worker that is cut off does not part a successor that is confirmed
+/// from the acknowledgement of its original.
+async fn see_through<F>(start: impl FnOnce(CancellationToken) -> F) -> Result<(), Failed>
+where
+    F: Future<Output = Result<(), Failed>> + Send + 'static,
+{
+    let abandoned = CancellationToken::new();
+    let _guard = abandoned.clone().drop_guard();
+    let settling = tokio::spawn(start(abandoned).in_current_span());
+    settling.await.unwrap_or(Err(Failed::Lost(Error::ShutDown)))
+}
+
+/// Resolves a while after nobody waits for a settlement any more.
+async fn grace(abandoned: CancellationToken) {
+    abandoned.cancelled().await;
+    tokio::time::sleep(GRACE).await;
+}
+
+impl Claim {
+    /// When the broker takes the delivery back by itself, where that is known. It says so by ending the subscription,
+    /// and takes a late acknowledgement without a word.
     fn overdue(&self) -> Option<Instant> {
         let config = &self.source.config;
         if config.kind == QueueKind::Quorum { self.received.checked_add(config.ack_timeout?) } else { None }
@@ -148,67 +244,11 @@ impl Custody {
         let closed = self.source.desk.context.closed.is_cancelled();
         Failed::Lost(if closed { Error::ShutDown } else { Error::NotConnected })
     }
-
-    /// Ends the delivery.
-    pub(crate) async fn end(&mut self, end: End) -> Result<(), Failed> {
-        if self.is_lost() {
-            self.ended = true;
-            return Err(self.loss());
-        }
-        self.ended = true;
-        if self.source.acks.end(self.tag, end).await { Ok(()) } else { Err(self.loss()) }
-    }
-
-    /// Publishes what takes the delivery's place, once, and ends it.
-    pub(crate) async fn succeed_now(&mut self, successor: &Successor) -> Result<(), Failed> {
-        let desk = self.source.desk.clone();
-        tokio::select! {
-            biased;
-            () = self.lost() => return Err(self.gone()),
-            published = desk.publish(successor, desk.link.patience()) => published.map_err(Failed::Never)?,
-        }
-        self.end(End::Ack).await
-    }
-
-    /// Publishes what takes the delivery's place, as often as it takes while the delivery lives, and ends it.
-    pub(crate) async fn succeed(&mut self, successor: &Successor) -> Result<(), Failed> {
-        let half = self.source.config.ack_timeout.unwrap_or(ACK_TIMEOUT) / 2;
-        let deadline = (self.received + half).max(Instant::now() + LEAST_TRIED.min(half));
-        let published = tokio::select! {
-            biased;
-            () = self.lost() => return Err(self.gone()),
-            published = persist(&self.source, successor) => published,
-            () = tokio::time::sleep_until(deadline.into()) => return Err(self.hand_back().await),
-        };
-        published.map_err(Failed::Never)?;
-        self.end(End::Ack).await
-    }
-
-    /// Hands the delivery back without waiting for it.
-    pub(crate) fn hand_back_now(mut self) {
-        self.ended = true;
-        self.source.acks.end_now(self.tag, End::HandBack);
-    }
-
-    async fn hand_back(&mut self) -> Failed {
-        let queue = self.source.config.name.as_str();
-        warn!(queue, "a delivery could not be settled in half the time the broker gives: handed back");
-        let loss = self.loss();
-        match self.end(End::HandBack).await {
-            Ok(()) => loss,
-            Err(failed) => failed,
-        }
-    }
-
-    fn gone(&mut self) -> Failed {
-        self.ended = true;
-        self.loss()
-    }
 }
 
-impl Drop for Custody {
+impl Drop for Claim {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.ended.load(SeqCst) {
             self.source.acks.end_now(self.tag, End::GiveUp);
         }
     }
