@@ -22,7 +22,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// A failure as the error a caller sees.
-    pub(crate) fn new(what: impl Into<String>) -> Error {
+    pub(crate) fn plain(what: impl Into<String>) -> Error {
         Error::backend(Failure { what: what.into(), source: None })
     }
 
@@ -118,7 +118,7 @@ pub(crate) fn of_dial(host: &str, error: &lapin::Error) -> Error {
                 "the broker at {host} refused the login ({text}); check user and password, with their special characters percent-encoded in the address"
             ),
         },
-        Some(Refusal { code: NOT_ALLOWED, text }) => Failure::new(format!(
+        Some(Refusal { code: NOT_ALLOWED, text }) => Failure::plain(format!(
             "the broker at {host} refused the virtual host ({text}); it must exist, with its special characters percent-encoded (`/` is `%2f`), and an address that ends in `/` names one without a name"
         )),
         _ => Failure::caused(format!("could not connect to the broker at {host}"), error.clone()),

@@ -97,7 +97,8 @@ impl BackoffPolicy {
             RetryDecision::Retry { delay } => delay,
             RetryDecision::GiveUp => LONGEST_WAIT,
         };
-        Some(wait.mul_f64(0.5 + chance.max(0.0).min(1.0) / 2.0))
+        let chance = if chance.is_nan() { 1.0 } else { chance.clamp(0.0, 1.0) };
+        Some(wait.mul_f64(0.5 + chance / 2.0))
     }
 }
 

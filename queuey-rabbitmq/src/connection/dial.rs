@@ -90,7 +90,7 @@ impl Dialler {
         match tokio::time::timeout(self.timeout, dialling).await {
             Ok(Ok(connection)) => Ok(Dialled { connection, socket: guard.disarm() }),
             Ok(Err(error)) => Err(of_dial(&address.shown(), &error)),
-            Err(_) => Err(Failure::new(format!(
+            Err(_) => Err(Failure::plain(format!(
                 "no connection to the broker at {} within {:?}",
                 address.shown(),
                 self.timeout

@@ -55,7 +55,7 @@ fn log(who: &str, event: &ConnectionEvent, reason: &str) {
     match event {
         ConnectionEvent::ConnectionLost => warn!(who, reason, "connection to the broker lost"),
         ConnectionEvent::Reconnecting { attempt } => {
-            warn!(who, attempt, reason, "connecting to the broker again")
+            warn!(who, attempt, reason, "connecting to the broker again");
         }
         ConnectionEvent::Recovered { downtime } => info!(who, ?downtime, "connection to the broker is back"),
         ConnectionEvent::GaveUp => error!(who, reason, "connection to the broker given up"),

@@ -64,7 +64,7 @@ impl RabbitMqDelivery {
                 self.custody.succeed_once(successor).await
             }
             Settlement::DeadLetter { cause, reason } => self.bury(cause.as_str(), &reason).await,
-            other => Err(Failed::Never(crate::error::Failure::new(format!(
+            other => Err(Failed::Never(crate::error::Failure::plain(format!(
                 "this version does not know how to settle a delivery like this: {other:?}"
             )))),
         }

@@ -137,7 +137,7 @@ impl Topology {
             "queues are missing on the broker, which this backend was told not to make: {}",
             missing.join(", ")
         );
-        Err(DeclareError::Refused { error: Failure::new(what), for_good: false, missing: true })
+        Err(DeclareError::Refused { error: Failure::plain(what), for_good: false, missing: true })
     }
 
     /// What there must be for a queue, in the order in which it is made: what leads somewhere comes after that.

@@ -92,7 +92,7 @@ mod tests {
                 Some(ttl) => {
                     let held = Duration::from_millis(ttl.into());
                     let step = u32::try_from(granularity.as_millis().max(1)).unwrap();
-                    prop_assert!(held >= delay && ttl >= MIN_HOLD_MS && ttl <= MAX_DEFERRAL_MS && ttl % step == 0);
+                    prop_assert!(held >= delay && (MIN_HOLD_MS..=MAX_DEFERRAL_MS).contains(&ttl) && ttl % step == 0);
                     prop_assert!(held < delay + granularity + Duration::from_millis(u64::from(MIN_HOLD_MS) + 1));
                 }
                 None => prop_assert!(delay + granularity > Duration::from_millis(MAX_DEFERRAL_MS.into())),
