@@ -81,7 +81,8 @@ impl RabbitMqBackend {
         let link = Link::open("publish", context.clone(), named(&dialler, "publish")).await?;
         let publisher = Publisher::start(&link, context.options.publish_channels);
         let holds = Holds::new(link.clone(), publisher.clone(), context.options.clone());
-        let desk = Arc::new(Desk { context: context.clone(), link, publisher, holds });
+        let probing = tokio::sync::Mutex::default();
+        let desk = Arc::new(Desk { context: context.clone(), link, publisher, holds, probing });
         let (consuming, consumers) = (OnceCell::new(), Consumers::default());
         Ok(RabbitMqBackend(Arc::new(Shared {
             context,

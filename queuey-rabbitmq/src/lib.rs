@@ -1,8 +1,8 @@
 //! The RabbitMQ backend of queuey: the only crate of the project that talks to a broker.
 //!
-//! The way of a job: a [`Message`](message) is published and confirmed ([`publisher`]), held where it has to wait
-//! ([`hold`]), received ([`consumer`]) and settled, its successor first ([`delivery`]). What exists on the broker and
-//! why is in [`topology`].
+//! The way of a job, and the files in its order: a message is published and confirmed (`publisher`), held where it has
+//! to wait (`hold`), received (`consumer`) and settled, its successor first (`delivery`). What exists on the broker and
+//! why is in [`topology`]; what lives on over lost connections in `connection`.
 
 mod error;
 mod reconnect;

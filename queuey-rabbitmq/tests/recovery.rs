@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
+mod raw;
 mod relay;
 
 use std::{
@@ -233,5 +234,32 @@ async fn c11_an_enqueue_while_the_broker_is_away_is_bounded_and_certain() {
     scene.publish("third").await;
     let delivery = next(&mut scene.consume().await).await;
     assert_eq!(label(&*delivery), "third");
+    scene.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_can_not_be_read_suspends_its_queue_and_no_other() {
+    let Some(scene) = Scene::set("unreadable", RabbitMqOptions::default()).await else { return };
+    let poisoned = QueueConfig::new(format!("{}.poisoned", scene.config.name));
+    scene.backend.declare(std::slice::from_ref(&poisoned)).await.unwrap();
+    let _poisoned_stream = scene.backend.consume(&poisoned).await.unwrap();
+    let mut stream = scene.consume().await;
+    let url = std::env::var("AMQP_URL").unwrap();
+    raw::publish_unreadable(&url, &poisoned.name);
+    let start = Instant::now();
+    let suspended = loop {
+        let health = scene.backend.health().await;
+        if !health.suspended.is_empty() && health.consuming == [scene.config.name.clone()] {
+            break health.suspended;
+        }
+        assert!(start.elapsed() < 30 * SECOND, "{health:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(suspended[0].0, poisoned.name);
+    scene.publish("healthy").await;
+    next(&mut stream).await.ack().await.unwrap();
+    for queue in [poisoned.name.clone(), format!("{}.dead", poisoned.name)] {
+        scene.delete(&queue).await;
+    }
     scene.end().await;
 }

@@ -55,6 +55,9 @@ pub(crate) struct State {
     /// Why the broker takes no messages.
     pub(crate) blocked: Option<String>,
     pub(crate) rebuilding: Option<Reconnecting>,
+    /// The connection before this one broke on something that can't be read. Some queue holds that, and will hand it
+    /// out again.
+    pub(crate) unreadable: bool,
     /// No more attempts are made.
     pub(crate) ended: bool,
 }

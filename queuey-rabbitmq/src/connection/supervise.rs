@@ -3,7 +3,7 @@
 use std::{pin::pin, sync::Arc};
 
 use futures_util::StreamExt;
-use lapin::Event;
+use lapin::{ErrorKind, Event};
 
 use super::{
     CLOSE_TIMEOUT, ConnectionEvent, Duration, Instant, Link, Live, Reconnecting, State, SystemTime, after,
@@ -17,24 +17,36 @@ pub(crate) const HEALTHY: Duration = Duration::from_secs(10);
 /// How often the state of a connection is looked at, should an event have been missed.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// How a connection was lost.
+struct Loss {
+    reason: String,
+    unreadable: bool,
+}
+
+impl Loss {
+    fn of(error: &lapin::Error) -> Self {
+        Loss { reason: with_sources(error), unreadable: matches!(error.kind(), ErrorKind::ParsingError(_)) }
+    }
+}
+
 impl Link {
     /// Keeps the link alive until the backend is closed or the policy gives up.
     pub(super) async fn supervise(self, first: Arc<Live>) {
         let mut live = first;
         let mut failures = 0;
         loop {
-            let Some(reason) = self.watch(&live).await else {
+            let Some(loss) = self.watch(&live).await else {
                 live.lost.cancel();
                 live.close().await;
                 self.state.send_replace(State { ended: true, ..State::default() });
                 return;
             };
             live.end();
-            self.tell(ConnectionEvent::ConnectionLost, &reason);
+            self.tell(ConnectionEvent::ConnectionLost, &loss.reason);
             if live.since.elapsed() >= HEALTHY {
                 failures = 0;
             }
-            match self.rebuild(&mut failures, reason).await {
+            match self.rebuild(&mut failures, loss).await {
                 Some(rebuilt) => live = rebuilt,
                 None => {
                     self.state.send_replace(State { ended: true, ..State::default() });
@@ -45,23 +57,23 @@ impl Link {
     }
 
     /// Resolves when the connection is lost, with the reason; with `None` when the backend is closed.
-    async fn watch(&self, live: &Live) -> Option<String> {
+    async fn watch(&self, live: &Live) -> Option<Loss> {
         let mut events = pin!(live.connection.events_listener());
-        let mut why = None;
+        let mut loss = Loss { reason: not_connected().to_string(), unreadable: false };
         loop {
             tokio::select! {
                 () = self.context.closed.cancelled() => return None,
                 event = events.next() => match event {
                     Some(Event::ConnectionBlocked(reason)) => self.block(reason),
                     Some(Event::ConnectionUnblocked) => self.unblock(),
-                    Some(Event::Error(error)) => why = Some(with_sources(&error)),
+                    Some(Event::Error(error)) => loss = Loss::of(&error),
                     Some(_) => {}
-                    None => return Some(why.unwrap_or_else(|| not_connected().to_string())),
+                    None => return Some(loss),
                 },
                 () = tokio::time::sleep(LOOK) => {}
             }
             if !live.connection.status().connected() {
-                return Some(why.unwrap_or_else(|| not_connected().to_string()));
+                return Some(loss);
             }
         }
     }
@@ -77,7 +89,8 @@ impl Link {
     }
 
     /// Dials until it works, the backend is closed or the policy gives up.
-    async fn rebuild(&self, failures: &mut u32, mut reason: String) -> Option<Arc<Live>> {
+    async fn rebuild(&self, failures: &mut u32, loss: Loss) -> Option<Arc<Live>> {
+        let Loss { mut reason, unreadable } = loss;
         let (since, start) = (SystemTime::now(), Instant::now());
         let mut attempt: u32 = 0;
         loop {
@@ -100,7 +113,11 @@ impl Link {
             };
             match dialled {
                 Ok(live) => {
-                    self.state.send_replace(State { live: Some(live.clone()), ..State::default() });
+                    self.state.send_replace(State {
+                        live: Some(live.clone()),
+                        unreadable,
+                        ..State::default()
+                    });
                     self.tell(ConnectionEvent::Recovered { downtime: start.elapsed() }, "");
                     return Some(live);
                 }

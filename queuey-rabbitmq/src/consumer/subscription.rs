@@ -26,6 +26,9 @@ use crate::{
     topology::DeclareError,
 };
 
+/// How long a subscription is watched that may break its connection.
+const PROBE: Duration = Duration::from_secs(1);
+
 /// What a stream gives out.
 pub(super) type Item = Result<RabbitMqDelivery>;
 
@@ -190,46 +193,36 @@ impl Subscription {
         }
     }
 
-    /// Subscribes again: at once after a lost connection or after a time of health, else with backoff.
+    /// Subscribes again: at once after a lost connection or after a time of health, else with backoff. `None` where it
+    /// has come to its end.
     async fn begin_again(&self, reason: Option<String>, failures: &mut u32) -> Option<Attached> {
-        let queue = self.config.name.clone();
-        let was_cancelled = reason.is_some();
-        let mut why = reason.unwrap_or_default();
-        if was_cancelled {
-            self.tell(ConnectionEvent::ConsumerCancelled { queue: queue.clone() }, &why);
+        let queue = &self.config.name;
+        if let Some(reason) = &reason {
+            self.tell(ConnectionEvent::ConsumerCancelled { queue: queue.clone() }, reason);
         }
+        let attached = tokio::select! {
+            attached = self.try_until_attached(reason.clone().unwrap_or_default(), failures) => attached?,
+            () = self.stopped() => return None,
+        };
+        self.suspend(None);
+        self.attached.store(true, SeqCst);
+        if reason.is_some() {
+            self.tell(ConnectionEvent::ConsumerResumed { queue: queue.clone() }, "");
+        }
+        Some(attached)
+    }
+
+    async fn try_until_attached(&self, mut why: String, failures: &mut u32) -> Option<Attached> {
         loop {
-            let stop = async {
-                tokio::select! {
-                    () = self.dropped.cancelled() => {}
-                    () = self.desk.context.closed.cancelled() => {}
-                }
-            };
-            let trying = async {
-                self.pause(*failures, &why).await.ok()?;
-                Some(self.try_again().await)
-            };
-            let tried = tokio::select! {
-                tried = trying => tried?,
-                () = stop => return None,
-            };
+            self.pause(*failures, &why).await.ok()?;
+            let tried = self.try_again().await;
             *failures = failures.saturating_add(1);
             match tried {
-                Ok(attached) => {
-                    self.suspend(None);
-                    self.attached.store(true, SeqCst);
-                    if was_cancelled {
-                        self.tell(ConnectionEvent::ConsumerResumed { queue }, "");
-                    }
-                    return Some(attached);
-                }
+                Ok(attached) => return Some(attached),
                 Err(Refused::ForGood(error)) => {
                     self.suspend(Some(error));
-                    tokio::select! {
-                        () = self.dropped.cancelled() => {}
-                        () = self.desk.context.closed.cancelled() => {}
-                    }
-                    return None;
+                    // Not asked again; the stream stays, and stays silent.
+                    std::future::pending::<()>().await;
                 }
                 Err(Refused::ForNow(error)) => {
                     self.suspend(Some(error.clone()));
@@ -238,6 +231,14 @@ impl Subscription {
                 Err(Refused::ConnectionEnded) => return None,
                 Err(Refused::Lost(error)) => why = error,
             }
+        }
+    }
+
+    /// Resolves when nobody wants deliveries any more.
+    async fn stopped(&self) {
+        tokio::select! {
+            () = self.dropped.cancelled() => {}
+            () = self.desk.context.closed.cancelled() => {}
         }
     }
 
@@ -259,17 +260,39 @@ impl Subscription {
     }
 
     async fn try_again(&self) -> Result<Attached, Refused> {
-        let live = self.link.live().await.map_err(|_| Refused::ConnectionEnded)?;
+        let mut live = self.link.live().await.map_err(|_| Refused::ConnectionEnded)?;
+        let probing = self.link.state().unreadable;
+        let _alone = if probing { Some(self.desk.probing.lock().await) } else { None };
+        if probing {
+            // The one before may have cost the connection.
+            live = self.link.live().await.map_err(|_| Refused::ConnectionEnded)?;
+        }
         if let Some(why) = self.desk.context.topology.forbidden(&self.config.name) {
             return Err(Refused::ForGood(why));
         }
         let trying = self.declare_and_attach(live);
         match tokio::time::timeout(self.desk.context.options.publish_timeout, trying).await {
+            Ok(Ok(attached)) if probing => self.probe(attached).await,
             Ok(Ok(attached)) => Ok(attached),
             Ok(Err(DeclareError::Lost(error))) => Err(Refused::Lost(with_sources(&error))),
             Ok(Err(refused)) => Err(self.refused(&refused)),
             Err(_) => Err(Refused::Lost("no answer in time".to_owned())),
         }
+    }
+
+    /// Watches whether this subscription, alone on its connection, breaks it.
+    async fn probe(&self, attached: Attached) -> Result<Attached, Refused> {
+        if tokio::time::timeout(PROBE, attached.live.lost.cancelled()).await.is_err() {
+            return Ok(attached);
+        }
+        self.link.live().await.map_err(|_| Refused::ConnectionEnded)?;
+        if !self.link.state().unreadable {
+            return Err(Refused::Lost("the connection broke".to_owned()));
+        }
+        let why = "a message on it can't be read, and breaks the connection: remove it, then start again"
+            .to_owned();
+        error!(queue = self.config.name, why, "queue is not consumed any more: the others go on without it");
+        Err(Refused::ForGood(why))
     }
 
     async fn declare_and_attach(&self, live: Arc<Live>) -> Result<Attached, DeclareError> {

@@ -43,6 +43,8 @@ pub(crate) struct Desk {
     pub(crate) link: Link,
     pub(crate) publisher: Publisher,
     pub(crate) holds: Holds,
+    /// Held by the subscription that is tried alone, to find the queue with a message that can't be read.
+    pub(crate) probing: tokio::sync::Mutex<()>,
 }
 
 impl Desk {

@@ -77,7 +77,7 @@ async fn accept(listener: TcpListener, broker: String, mode: Arc<watch::Sender<M
                     }
                     if counts {
                         mode.send_modify(|mode| {
-                            mode.stall_after = mode.stall_after.map(|left| left.saturating_sub(1))
+                            mode.stall_after = mode.stall_after.map(|left| left.saturating_sub(1));
                         });
                     }
                 }
