@@ -33,7 +33,7 @@ fn arguments() -> Result<Arguments, String> {
             }
             "--json" => parsed.json = Some(rest.next().ok_or("--json takes a file")?),
             name if SCENARIOS.iter().any(|(scenario, _)| *scenario == name) => {
-                parsed.scenarios.push(argument)
+                parsed.scenarios.push(argument);
             }
             other => {
                 let known = SCENARIOS.map(|(name, _)| name).join(", ");
