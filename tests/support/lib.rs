@@ -2,6 +2,8 @@
 
 #![allow(clippy::missing_panics_doc, reason = "a test support library panics where a test fails")]
 
+#[cfg(doctest)]
+mod documents;
 mod ledger;
 mod queues;
 mod running;
