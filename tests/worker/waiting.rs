@@ -62,11 +62,14 @@ async fn a_wait_for_isolation_ends_with_the_delivery_that_waited() {
     });
     let builder = || Worker::<Set>::builder(backend.clone());
     producer.enqueue(&Task).await.unwrap();
-    // It came back once, so it is to run alone; but the other one does not end.
-    drop(backend.consume(&Set::Work.config()).await.unwrap().next().await);
+    let mut elsewhere = backend.consume(&Set::Work.config()).await.unwrap();
+    let suspect = elsewhere.next().await.unwrap().unwrap();
     producer.enqueue(&Task).await.unwrap();
     let worker = Running::start(builder().handler(slow)).await;
-    until("one runs and one waits", || backend.unsettled(Set::Work.name()) == 2).await;
+    until("the other one runs", || worker.stats().in_flight == 1).await;
+    // It comes back once, so it is to run alone; but the other one does not end.
+    drop((suspect, elsewhere));
+    until("it waits", || backend.unsettled(Set::Work.name()) == 2).await;
     // After ten seconds it is handed back, and has expired by then.
     until("it was handed back", || worker.stats().requeued == 1).await;
     // A worker that went on waiting for an isolation nobody asks for would spin, and this clock would stand still.
