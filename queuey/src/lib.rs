@@ -46,10 +46,10 @@ pub use queuey_core::{
     AckKind, Backend, Backoff, Body, BoxError, BoxFuture, BuildError, Counts, DEFAULT_MAX_PRIORITY,
     DeadLetter, DeadLetterCause, DeadLetterHook, Delivery, DeliveryStream, EnqueueOptions, Envelope,
     EnvelopeError, Error, Fatal, FnDeadLetterHook, FnHandler, Health, Jitter, Job, JobContext, JobError,
-    JobErrorKind, JobHandler, JobResult, Layer, MAX_DELAY, Malformed, MemoryBackend, Next, Place, Producer,
-    QueueConfig, QueueKind, QueueSet, Reconnecting, Result, RetryDecision, RetryPolicy, RunReport, SameSet,
-    SettleError, Settlement, Stats, Worker, WorkerBuilder, WorkerHandle,
+    JobErrorKind, JobHandler, JobResult, Layer, MAX_DELAY, Malformed, MemoryBackend, Next, Origin, Place,
+    Producer, QueueConfig, QueueKind, QueueSet, Reconnecting, Result, RetryDecision, RetryPolicy, RunReport,
+    SameSet, SettleError, Settlement, State, Stats, Worker, WorkerBuilder, WorkerHandle,
 };
-pub use queuey_macros::{Job, Queues};
+pub use queuey_macros::{Job, Queues, handler};
 
 pub use connect::connect;
