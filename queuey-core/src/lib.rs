@@ -10,6 +10,7 @@ use std::{future::Future, pin::Pin};
 
 mod duration;
 mod clock;
+mod unraw;
 mod error;
 mod retry;
 mod queue;

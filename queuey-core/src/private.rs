@@ -11,11 +11,13 @@ pub use inventory;
 
 use crate::BoxFuture;
 pub use crate::{
+    __path as path,
     extract::{HandlerArg, IntoJobResult, Source, States},
     job::{Job, JobRegistration},
     job_error::JobResult,
     queue::{Names, QueueConfig, QueueKind, QueueSet, check_queues},
     retry::{RetryKeys, RetryPolicy},
+    unraw::Unraw,
     worker::{Found, HandlerRegistration, Wanted},
 };
 

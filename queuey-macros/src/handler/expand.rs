@@ -26,7 +26,7 @@ impl Handler {
             const _: () = {
                 #rt::inventory::submit! {
                     #rt::HandlerRegistration::new(
-                        #rt::concat!(#rt::module_path!(), "::", #path), #file, #line, #make
+                        #rt::path!(#path), #file, #line, #make
                     )
                 }
             };

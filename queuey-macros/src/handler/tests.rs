@@ -127,18 +127,18 @@ fn the_expansion_holds_what_was_written_and_no_more() {
         "",
         "async fn r#type(job: J) { body() }",
         &expect![[r##"
-        #[allow(deprecated)] const _: () = {
-            q::__private::inventory::submit! {
-                q::__private::HandlerRegistration::new(q::__private::concat!(q::__private::module_path!(), "::", "type"), q::__private::file!(), q::__private::line!(), |__wanted| {
-                    __wanted.handler(move|__job, __ctx| {
-                        q::__private::run(async move {
-                            q::__private::answer(r#type(__job).await)
+            #[allow(deprecated)] const _: () = {
+                q::__private::inventory::submit! {
+                    q::__private::HandlerRegistration::new(q::__private::path!("type"), q::__private::file!(), q::__private::line!(), |__wanted| {
+                        __wanted.handler(move|__job, __ctx| {
+                            q::__private::run(async move {
+                                q::__private::answer(r#type(__job).await)
+                            })
                         })
                     })
-                })
-            }
-        };
-    "##]],
+                }
+            };
+        "##]],
     );
     assert_expands(
         "concurrency = 4, timeout = \"30s\"",
@@ -146,7 +146,7 @@ fn the_expansion_holds_what_was_written_and_no_more() {
         &expect![[r##"
             #[allow(deprecated)] const _: () = {
                 q::__private::inventory::submit! {
-                    q::__private::HandlerRegistration::new(q::__private::concat!(q::__private::module_path!(), "::", "send"), q::__private::file!(), q::__private::line!(), |__wanted| {
+                    q::__private::HandlerRegistration::new(q::__private::path!("send"), q::__private::file!(), q::__private::line!(), |__wanted| {
                         let __arg0 = __wanted.arg();
                         let __arg1 = __wanted.arg();
                         __wanted.timeout(q::__private::ms(30000u64)).concurrency(4).handler(move|__job, __ctx| {

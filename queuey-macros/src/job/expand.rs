@@ -44,7 +44,7 @@ impl Job<'_> {
             Some(name) => quote!(#name),
             None => {
                 let ident = self.item.ident.unraw().to_string();
-                quote!(#rt::concat!(#rt::module_path!(), "::", #ident))
+                quote!(#rt::path!(#ident))
             }
         }
     }

@@ -94,7 +94,7 @@ fn the_expansion_holds_what_was_written_and_no_more() {
             #[automatically_derived]#[allow(deprecated)] impl q::__private::Job for r#type {
                 type Queue = a::Q;
                 const QUEUE: <Self as q::__private::Job>::Queue = <<Self as q::__private::Job>::Queue>::A;
-                const NAME: &'static q::__private::str = q::__private::concat!(q::__private::module_path!(), "::", "type");
+                const NAME: &'static q::__private::str = q::__private::path!("type");
             }
             const _: () = {
                 q::__private::inventory::submit! {
