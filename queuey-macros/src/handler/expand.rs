@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{quote, quote_spanned};
 use syn::{PatType, ReturnType, ext::IdentExt, spanned::Spanned};
 
-use crate::paths::Runtime;
+use crate::paths::{Runtime, generated};
 
 use super::parse::Handler;
 
@@ -72,20 +72,18 @@ impl Handler {
             ReturnType::Default => Span::call_site(),
             ReturnType::Type(_, output) => generated(output.span()),
         };
-        let answer = quote_spanned!(output=> #rt::answer(#function(#job #(, #args)*).await));
+        let in_output = rt.at(output);
+        let answer = quote_spanned!(output=> #in_output::answer(#function(#job #(, #args)*).await));
         // Laid to the function, as the reason for what can't go between threads is somewhere in its body.
-        quote_spanned!(generated(function.span())=> #rt::run(async move { #answer }))
+        let at = generated(function.span());
+        let in_name = rt.at(at);
+        quote_spanned!(at=> #in_name::run(async move { #answer }))
     }
 }
 
 /// Where the type of a parameter stands.
 fn place(parameter: &PatType) -> Span {
     generated(parameter.ty.span())
-}
-
-/// The place of `span`, for tokens that the user did not write.
-fn generated(span: Span) -> Span {
-    span.resolved_at(Span::call_site())
 }
 
 /// A variable that no token of the user can mean.
