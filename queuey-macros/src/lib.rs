@@ -17,6 +17,8 @@ mod keys;
 mod paths;
 mod queues;
 mod retry;
+#[cfg(test)]
+mod sizes;
 mod value;
 
 use proc_macro::TokenStream;
