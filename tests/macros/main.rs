@@ -3,6 +3,7 @@
 mod log;
 
 mod acceptance;
+mod crates;
 mod discovery;
 mod job_names;
 mod refusals;
