@@ -12,7 +12,8 @@ use crate::{
     job_error::{JobError, JobResult},
 };
 
-/// A value that handlers share: `WorkerBuilder::state` is given it, a function with `#[handler]` takes it.
+/// A value that handlers share: [`WorkerBuilder::state`](crate::WorkerBuilder::state) is given it, a function with
+/// `#[handler]` takes it.
 ///
 /// It is found by its type, and every run gets a clone: a pool, a client or an `Arc` is made for that.
 ///

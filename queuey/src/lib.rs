@@ -16,19 +16,19 @@
 //!     to: String,
 //! }
 //!
+//! #[handler]
+//! async fn send_email(job: SendEmail, ctx: JobContext) -> Result<(), JobError> {
+//!     println!("mail to {}, attempt {} of {}", job.to, ctx.attempt, ctx.max_attempts);
+//!     Ok(())
+//! }
+//!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> queuey::Result<()> {
 //! let backend = queuey::connect("memory://docs").await?;
 //! let producer = Producer::<AppQueues>::new(backend.clone()).await?;
 //! producer.enqueue(&SendEmail { to: "ada".into() }).await?;
 //!
-//! let worker = Worker::<AppQueues>::builder(backend)
-//!     .handler(FnHandler::<SendEmail, _>::new(async |job, ctx| {
-//!         println!("mail to {}, attempt {} of {}", job.to, ctx.attempt, ctx.max_attempts);
-//!         Ok(())
-//!     }))
-//!     .build()
-//!     .await?;
+//! let worker = Worker::<AppQueues>::builder(backend).discover_handlers().build().await?;
 //! let stop = std::future::ready(()); // a program that serves uses `run_until_signal()`
 //! worker.run_until(stop).await?;
 //! # Ok(())

@@ -47,6 +47,8 @@ inventory::collect!(HandlerRegistration);
 
 /// What a function takes, as far as it is there.
 pub struct Wanted<'a> {
+    /// The queue set of the worker.
+    set: TypeId,
     states: &'a States,
     origin: Origin,
     missing: Vec<BuildError>,
@@ -81,42 +83,45 @@ impl Wanted<'_> {
         J: Job,
         F: Fn(J, JobContext) -> BoxFuture<'static, JobResult> + Send + Sync + 'static,
     {
+        // A foreign set is not asked for its configuration, which may come from anywhere.
+        if TypeId::of::<J::Queue>() != self.set {
+            return Found(None);
+        }
         let mut handler = FnHandler::<J, F>::new(run);
         handler.timeout = self.timeout;
         handler.concurrency = self.concurrency;
-        Found {
-            set: TypeId::of::<J::Queue>(),
-            handler: Registered::new(handler, self.origin),
-            missing: std::mem::take(&mut self.missing),
-        }
+        Found(Some(Registered::new(handler, self.origin)))
     }
 }
 
-/// A function as a handler, which may run if nothing is missing.
-pub struct Found {
-    set: TypeId,
+/// A function as a handler, if its job is of the worker's set.
+pub struct Found(Option<Registered>);
+
+/// A handler, which may run if nothing is missing.
+struct Candidate {
     handler: Registered,
     missing: Vec<BuildError>,
 }
 
-impl Found {
+impl Candidate {
     /// The functions for jobs of `Q` that are linked into the program, in the order of the source.
-    fn all<Q: QueueSet>(states: &States) -> Vec<Found> {
-        let linked = inventory::iter::<HandlerRegistration>().map(|HandlerRegistration { origin, make }| {
-            make(&mut Wanted {
-                states,
-                origin: *origin,
-                missing: Vec::new(),
-                timeout: None,
-                concurrency: None,
-            })
-        });
-        let mut of_set: Vec<Found> = linked.filter(|found| found.set == TypeId::of::<Q>()).collect();
-        of_set.sort_by_key(|found| {
-            let place = found.handler.origin.place;
+    fn all<Q: QueueSet>(states: &States) -> Vec<Candidate> {
+        let linked = inventory::iter::<HandlerRegistration>();
+        let mut of_set: Vec<Candidate> =
+            linked.filter_map(|registration| Self::of(registration, TypeId::of::<Q>(), states)).collect();
+        of_set.sort_by_key(|candidate| {
+            let place = candidate.handler.origin.place;
             (place.file, place.line)
         });
         of_set
+    }
+
+    fn of(registration: &HandlerRegistration, set: TypeId, states: &States) -> Option<Self> {
+        let origin = registration.origin;
+        let mut wanted =
+            Wanted { set, states, origin, missing: Vec::new(), timeout: None, concurrency: None };
+        let Found(handler) = (registration.make)(&mut wanted);
+        handler.map(|handler| Candidate { handler, missing: wanted.missing })
     }
 }
 
@@ -129,15 +134,24 @@ pub(crate) fn discover<Q: QueueSet>(
     is_consumed: impl Fn(&str) -> bool,
     mistakes: &mut Vec<BuildError>,
 ) -> Vec<Registered> {
-    let found = Found::all::<Q>(states);
-    if found.is_empty() {
+    let candidates = Candidate::all::<Q>(states);
+    if candidates.is_empty() {
         warn!(
             "no function with `#[handler]` was found for this queue set: the linker sees a crate of handlers only where it is named once, as in `use my_jobs as _;`"
         );
     }
     let is_replaced = |job: &str| added.iter().any(|handler| handler.job == job);
+    let candidates = candidates.into_iter().filter(|candidate| !is_replaced(candidate.handler.job));
+    one_for_each_job(candidates, is_consumed, mistakes)
+}
+
+fn one_for_each_job(
+    candidates: impl Iterator<Item = Candidate>,
+    is_consumed: impl Fn(&str) -> bool,
+    mistakes: &mut Vec<BuildError>,
+) -> Vec<Registered> {
     let (mut handlers, mut first_of) = (Vec::new(), HashMap::new());
-    for Found { handler, missing, .. } in found.into_iter().filter(|found| !is_replaced(found.handler.job)) {
+    for Candidate { handler, missing } in candidates {
         let (job, second) = (handler.job, handler.origin);
         let is_complete = missing.is_empty();
         mistakes.extend(missing.into_iter().filter(|_| is_consumed(handler.queue)));
@@ -162,6 +176,6 @@ impl fmt::Debug for Wanted<'_> {
 
 impl fmt::Debug for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found").field("job", &self.handler.job).finish_non_exhaustive()
+        f.debug_tuple("Found").field(&self.0.as_ref().map(|handler| handler.job)).finish()
     }
 }
