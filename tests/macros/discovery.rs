@@ -128,7 +128,7 @@ async fn every_missing_state_is_named_with_function_place_and_type() {
     let send = "`macros::discovery::lacking::send` (tests/macros/discovery.rs:";
     let resize = "`macros::discovery::lacking::resize` (tests/macros/discovery.rs:";
     assert_says(&text, &[send, resize, "State<macros::discovery::lacking::Mailer>", "Vec<u8>", "State<f32>"]);
-    assert_says(&text, &["concurrency of 0", "`.state(...)`"]);
+    assert_says(&text, &["the worker's concurrency", "`.state(...)`"]);
 }
 
 #[tokio::test]
