@@ -18,6 +18,9 @@ mod guarantees {}
 #[doc = include_str!("../../docs/jobs-and-queues.md")]
 mod jobs_and_queues {}
 
+#[doc = include_str!("../../docs/macros.md")]
+mod macros {}
+
 #[doc = include_str!("../../docs/retries.md")]
 mod retries {}
 
