@@ -13,11 +13,13 @@ const MAX_CHAIN: usize = 128;
 /// Why a job did not succeed, and so what becomes of it.
 ///
 /// It is not a [`std::error::Error`] itself, which is what lets `?` take every error that is one, as a retryable
-/// failure. Return `anyhow::Error` and boxed errors as they are, or with `.map_err(JobError::retryable)?`.
+/// failure. `anyhow::Error` and boxed errors are none: use `.map_err(JobError::retryable)?`, or let a function with
+/// `#[handler]` return them as they are.
 ///
 /// ```
+/// # extern crate queuey_core as queuey;
 /// use std::time::Duration;
-/// use queuey_core::JobError;
+/// use queuey::JobError;
 ///
 /// fn resize(width: &str) -> Result<u32, JobError> {
 ///     let width: u32 = width.parse()?; // retryable
@@ -30,6 +32,7 @@ const MAX_CHAIN: usize = 128;
 /// assert!(!resize("wide").unwrap_err().is_fatal());
 /// assert!(resize("0").unwrap_err().is_fatal());
 /// ```
+#[must_use = "an error means nothing unless the handler returns it"]
 #[derive(Debug)]
 pub struct JobError {
     kind: JobErrorKind,
@@ -187,7 +190,8 @@ impl fmt::Display for JobError {
 /// It shows the text and the sources of the error it holds.
 ///
 /// ```
-/// use queuey_core::{Fatal, JobError};
+/// # extern crate queuey_core as queuey;
+/// use queuey::{Fatal, JobError};
 ///
 /// fn parse(text: &str) -> anyhow::Result<u32> {
 ///     Ok(text.parse().map_err(Fatal::new)?)

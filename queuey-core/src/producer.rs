@@ -22,7 +22,8 @@ use crate::{
 /// Enqueues the jobs of a queue set. Cheap to clone.
 ///
 /// ```
-/// # use queuey_core::{Job, QueueConfig, QueueSet};
+/// # extern crate queuey_core as queuey;
+/// # use queuey::{Job, QueueConfig, QueueSet};
 /// # #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 /// # enum AppQueues { Emails }
 /// # impl QueueSet for AppQueues {
@@ -39,9 +40,9 @@ use crate::{
 /// #     const QUEUE: AppQueues = AppQueues::Emails;
 /// # }
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> queuey_core::Result<()> {
+/// # async fn main() -> queuey::Result<()> {
 /// use std::{sync::Arc, time::Duration};
-/// use queuey_core::{EnqueueOptions, MemoryBackend, Producer};
+/// use queuey::{EnqueueOptions, MemoryBackend, Producer};
 ///
 /// let backend = Arc::new(MemoryBackend::new());
 /// let producer = Producer::<AppQueues>::new(backend.clone()).await?;

@@ -59,8 +59,9 @@ pub enum QueueKind {
 /// How a queue is declared, and the defaults of its jobs.
 ///
 /// ```
+/// # extern crate queuey_core as queuey;
 /// use std::time::Duration;
-/// use queuey_core::{QueueConfig, RetryPolicy};
+/// use queuey::{QueueConfig, RetryPolicy};
 ///
 /// let emails = QueueConfig::new("myapp.emails")
 ///     .prefetch(50)

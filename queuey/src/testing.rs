@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs one job against a handler, as its first attempt under the policy that the handler, the job or the queue give.
 ///
-/// The job goes through JSON first, as it does in production.
+/// The job goes through JSON first, as it does in production. No time limit applies.
 ///
 /// # Panics
 ///

@@ -36,9 +36,10 @@ use queue::{MemoryQueue, Message, check_size};
 /// the queues. For tests it tells what is where; every such look is a snapshot.
 ///
 /// ```
+/// # extern crate queuey_core as queuey;
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> queuey_core::Result<()> {
-/// use queuey_core::{Backend, Envelope, MemoryBackend, QueueConfig};
+/// # async fn main() -> queuey::Result<()> {
+/// use queuey::{Backend, Envelope, MemoryBackend, QueueConfig};
 ///
 /// let backend = MemoryBackend::new();
 /// backend.declare(&[QueueConfig::new("emails")]).await?;

@@ -4,6 +4,7 @@ use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
+use tracing::warn;
 
 use crate::{
     BoxFuture,
@@ -14,6 +15,9 @@ use crate::{
     retry::RetryPolicy,
     worker::registry::{Decoded, Registered},
 };
+
+/// A run that comes back this much after its limit did not get there by waiting.
+const BLOCKED: Duration = Duration::from_millis(100);
 
 /// What an attempt came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,16 +99,29 @@ fn bounded(
     Box::pin(async move {
         // The handler's future is made, polled and dropped in here, so that a panic in any of it is caught.
         let run = AssertUnwindSafe(async move {
-            let run = job.run(ctx.cut_off_at(timeout.map(cut_off)));
             match timeout {
-                None => run.await,
-                Some(limit) => {
-                    tokio::time::timeout(limit, run).await.unwrap_or_else(|_| Err(JobError::timed_out(limit)))
-                }
+                None => job.run(ctx).await,
+                Some(limit) => within(limit, job, ctx).await,
             }
         });
         run.catch_unwind().await.unwrap_or_else(|panic| Err(JobError::panicked(message(panic))))
     })
+}
+
+async fn within(limit: Duration, job: Box<dyn Decoded>, ctx: JobContext) -> JobResult {
+    let start = Instant::now();
+    let run = job.run(ctx.cut_off_at(Some(cut_off(limit))));
+    let result = tokio::time::timeout(limit, run).await.unwrap_or_else(|_| Err(JobError::timed_out(limit)));
+    let took = start.elapsed();
+    // Only an await lets a run be cut off.
+    if took > limit + BLOCKED {
+        warn!(
+            ?took,
+            ?limit,
+            "the handler blocked its thread past its limit: use `tokio::task::spawn_blocking`"
+        );
+    }
+    result
 }
 
 /// When `cancelled()` fires before a run is cut off: in its last tenth, at most a second before.

@@ -3,7 +3,7 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
     BoxFuture,
@@ -123,7 +123,7 @@ fn announce(Verdict { settlement, reason }: &Verdict) {
             info!(reason, ?delay, deferrals = next.deferrals, "job deferred");
         }
         Settlement::DeadLetter { cause, .. } => error!(%cause, reason, "job given up on: dead letter"),
-        Settlement::Redeliver { .. } | Settlement::Requeue => debug!(reason, "job handed back"),
+        Settlement::Redeliver { .. } | Settlement::Requeue => info!(reason, "job handed back"),
     }
 }
 

@@ -78,7 +78,7 @@ pub(crate) async fn drain(
     };
     let aborted = if in_time { Vec::new() } else { crew.abort(PATIENCE).await };
     if !aborted.is_empty() {
-        warn!(?aborted, "jobs cut off at the deadline: handed back");
+        warn!(?aborted, "jobs cut off: handed back");
     }
     // Past the deadline, or told to stop at once, there is still a moment for what was handed back to be sent.
     let soon = Instant::now() + PATIENCE;
