@@ -156,6 +156,13 @@ impl Envelope {
         Ok(serde_json::from_slice(body)?)
     }
 
+    /// About how many bytes it has as a message, without writing it out.
+    pub(crate) fn rough_size(&self) -> usize {
+        let metadata: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let unknown: usize = self.unknown.iter().map(|(key, value)| key.len() + value.get().len()).sum();
+        self.payload.get().len() + metadata + unknown
+    }
+
     /// Checks what a message has no room for. Every backend does, before it takes the envelope.
     ///
     /// # Errors

@@ -148,18 +148,19 @@ impl JobError {
 
     /// The texts of the whole source chain joined by `: `, each once; empty where there is no error behind it.
     pub fn reason(&self) -> String {
-        let mut reason = String::new();
+        let mut texts: Vec<String> = Vec::new();
         for error in self.chain() {
             let text = error.to_string();
-            if reason.ends_with(&text) {
-                continue;
+            // An error may tell of its source in its own text.
+            let told = |earlier: &String| {
+                *earlier == text
+                    || earlier.strip_suffix(text.as_str()).is_some_and(|before| before.ends_with(": "))
+            };
+            if !texts.iter().any(told) {
+                texts.push(text);
             }
-            if !reason.is_empty() {
-                reason.push_str(": ");
-            }
-            reason.push_str(&text);
         }
-        reason
+        texts.join(": ")
     }
 
     fn chain(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
@@ -298,6 +299,8 @@ mod tests {
                 JobError::retryable(anyhow::anyhow!("inner").context("middle").context("outer")),
                 "outer: middle: inner",
             ),
+            (JobError::retryable(anyhow::anyhow!("a").context("b").context("a")), "a: b"),
+            (JobError::retryable(anyhow::anyhow!("500").context("HTTP 1500")), "HTTP 1500: 500"),
             (JobError::from(Transparent(fatal())), "bad"),
             (JobError::from(Wrapped(fatal())), "wrapped: bad"),
             (JobError::from(Repeats(io::Error::other("disk"))), "outer: disk"),

@@ -156,11 +156,12 @@ impl<Q: QueueSet, B: Backend + ?Sized> Producer<Q, B> {
         }
         let backend = self.backend.clone();
         Box::pin(async move {
-            let published = backend.publish_many(&envelopes).await;
-            let enqueued = results.iter_mut().filter(|result| result.is_ok());
-            for (result, outcome) in enqueued.zip(published) {
-                if let Err(error) = outcome {
-                    *result = Err(error);
+            let mut published = backend.publish_many(&envelopes).await.into_iter();
+            for result in &mut results {
+                if let Ok(job_id) = *result {
+                    // A backend that is short of an answer has confirmed nothing.
+                    let outcome = published.next().unwrap_or(Err(Error::Unconfirmed { job_id }));
+                    *result = outcome.map(|()| job_id);
                 }
             }
             results

@@ -105,12 +105,8 @@ pub async fn drain<Q: QueueSet, B: Backend + ?Sized>(
     worker: Worker<Q, B>,
 ) -> Result<Stats> {
     let handle = worker.handle();
-    let queues = backend.queue_names();
-    let is_idle = || {
-        let busy =
-            |queue: &String| !(backend.pending(queue).is_empty() && backend.deferred(queue).is_empty());
-        !queues.iter().any(|queue| backend.unsettled(queue) > 0 || busy(queue))
-    };
+    let consumed: Vec<&str> = handle.stats().queues.into_keys().collect();
+    let is_idle = || consumed.iter().all(|queue| backend.is_idle(queue));
     let idle = async {
         let deadline = Instant::now() + DRAIN_LIMIT;
         let (mut pause, mut seen) = (SHORTEST_PAUSE, handle.stats());

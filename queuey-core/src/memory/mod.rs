@@ -78,6 +78,11 @@ impl MemoryBackend {
             .map_or(0, |queue| queue.unsettled.load(std::sync::atomic::Ordering::SeqCst))
     }
 
+    /// Whether a queue has nothing ready, held or in the hands of workers, at one instant; foreign messages count too.
+    pub fn is_idle(&self, queue: &str) -> bool {
+        self.0.queues().get(queue).is_none_or(|queue| queue.is_idle())
+    }
+
     /// The jobs that are held for a queue, the first one due first.
     pub fn deferred(&self, queue: &str) -> Vec<Envelope> {
         self.0.look(queue, MemoryQueue::held)
@@ -235,7 +240,7 @@ impl Backend for MemoryBackend {
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.0.closed.cancel();
-            self.0.queues().values().for_each(|queue| queue.wake());
+            self.0.queues().values().for_each(|queue| queue.wake_all());
             Ok(())
         })
     }

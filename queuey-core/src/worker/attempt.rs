@@ -8,8 +8,9 @@ use tracing::warn;
 
 use crate::{
     BoxFuture,
+    backend::Delivery,
+    clock,
     context::{JobContext, Signals},
-    envelope::Envelope,
     job_error::{JobError, JobErrorKind, JobResult},
     layer::{Layers, Next},
     retry::RetryPolicy,
@@ -56,9 +57,10 @@ pub(crate) enum Prepared<'a> {
 pub(crate) fn prepare<'a>(
     registered: &'a Registered,
     queue: &'static str,
-    envelope: &Envelope,
+    delivery: &dyn Delivery,
     signals: Signals,
 ) -> Prepared<'a> {
+    let envelope = delivery.envelope();
     let policy = Cow::Borrowed(&registered.policy);
     let read = guard(|| {
         let job = registered.handler.decode(&envelope.payload).map_err(|error| undecodable(&error))?;
@@ -73,7 +75,8 @@ pub(crate) fn prepare<'a>(
         }
     };
     let policy = own_policy.map_or(policy, Cow::Owned);
-    let ctx = JobContext::of(envelope, registered.job, queue, policy.max_attempts.max(1), signals);
+    let mut ctx = JobContext::of(envelope, registered.job, queue, policy.max_attempts.max(1), signals);
+    ctx.redeliveries = delivery.delivery_count().unwrap_or(ctx.redeliveries);
     Prepared::Ready(Ready { job, ctx, policy, timeout: registered.timeout })
 }
 
@@ -126,9 +129,7 @@ async fn within(limit: Duration, job: Box<dyn Decoded>, ctx: JobContext) -> JobR
 
 /// When `cancelled()` fires before a run is cut off: in its last tenth, at most a second before.
 fn cut_off(timeout: Duration) -> Instant {
-    let notice = (timeout / 10).min(Duration::from_secs(1));
-    let now = Instant::now();
-    now.checked_add(timeout - notice).unwrap_or(now + Duration::from_secs(86_400 * 365))
+    clock::after(timeout - (timeout / 10).min(Duration::from_secs(1)))
 }
 
 fn undecodable(error: &serde_json::Error) -> Outcome {

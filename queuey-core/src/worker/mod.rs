@@ -21,6 +21,7 @@ mod plan;
 mod settle;
 mod redelivery;
 mod slots;
+mod isolation;
 mod in_hand;
 mod receive;
 mod dispatch;
@@ -176,15 +177,18 @@ async fn run(backend: &(impl Backend + ?Sized), plan: &Arc<Plan>) -> Result<RunR
 async fn work(plan: &Plan, sources: &mut Sources, crew: &mut Crew) -> Result<()> {
     let shutdown = plan.shutdown.cancelled();
     tokio::pin!(shutdown);
-    loop {
+    while !plan.shutdown.is_cancelled() {
         crew.start();
+        // Where everything is ready at once, others of the runtime still have their turn.
+        tokio::task::coop::consume_budget().await;
         tokio::select! {
             biased;
-            () = &mut shutdown => return Ok(()),
+            () = &mut shutdown => {}
             () = crew.progress() => {}
             received = sources.next() => take_in(plan, crew, received)?,
         }
     }
+    Ok(())
 }
 
 /// Takes in what came from a queue.
