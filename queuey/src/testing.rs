@@ -106,7 +106,7 @@ pub async fn drain<Q: QueueSet, B: Backend + ?Sized>(
 ) -> Result<Stats> {
     let handle = worker.handle();
     let consumed: Vec<&str> = handle.stats().queues.into_keys().collect();
-    let is_idle = || consumed.iter().all(|queue| backend.is_idle(queue));
+    let is_idle = || backend.is_idle(&consumed);
     let idle = async {
         let deadline = Instant::now() + DRAIN_LIMIT;
         let (mut pause, mut seen) = (SHORTEST_PAUSE, handle.stats());

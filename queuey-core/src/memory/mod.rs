@@ -78,9 +78,16 @@ impl MemoryBackend {
             .map_or(0, |queue| queue.unsettled.load(std::sync::atomic::Ordering::SeqCst))
     }
 
-    /// Whether a queue has nothing ready, held or in the hands of workers, at one instant; foreign messages count too.
-    pub fn is_idle(&self, queue: &str) -> bool {
-        self.0.queues().get(queue).is_none_or(|queue| queue.is_idle())
+    /// Whether these queues have nothing ready, held or in the hands of workers, all at one instant; foreign messages
+    /// count too.
+    pub fn is_idle(&self, queues: &[&str]) -> bool {
+        let look = || {
+            let known = self.0.queues();
+            let of = |queue: &&str| known.get(*queue).map_or(Some(0), |queue| queue.idle_after());
+            queues.iter().map(of).collect::<Option<Vec<u64>>>()
+        };
+        // A job may go from one queue to another between two looks; then something came in.
+        look().is_some_and(|first| look().as_ref() == Some(&first))
     }
 
     /// The jobs that are held for a queue, the first one due first.

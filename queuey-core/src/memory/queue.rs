@@ -43,6 +43,8 @@ struct State {
     idle: Vec<Arc<AtomicWaker>>,
     consumers: Vec<Arc<AtomicWaker>>,
     next_number: u64,
+    /// How often anything came in or was handed out.
+    activity: u64,
 }
 
 /// A message on a queue.
@@ -104,6 +106,7 @@ impl MemoryQueue {
             idle: Vec::new(),
             consumers: Vec::new(),
             next_number: 0,
+            activity: 0,
         };
         MemoryQueue { config, unsettled: AtomicUsize::new(0), state: Mutex::new(state) }
     }
@@ -142,6 +145,7 @@ impl MemoryQueue {
         }
         let due = due_after(delay)?;
         let mut state = self.lock();
+        state.activity += 1;
         state.held.hold(due, Message::new(envelope));
         state.wake();
         Ok(())
@@ -176,6 +180,7 @@ impl MemoryQueue {
     fn enter(&self, state: &mut State, message: Message, due: Option<Instant>) {
         let number = state.next_number;
         state.next_number += 1;
+        state.activity += 1;
         let expires = self.config.message_ttl.map(|ttl| due.unwrap_or_else(Instant::now) + ttl);
         let level = self.level(message.place.level);
         let place = Place { level, number, expires, ..message.place };
@@ -221,6 +226,7 @@ impl MemoryQueue {
         let next = state.ready.values_mut().find_map(VecDeque::pop_front);
         if next.is_some() {
             self.unsettled.fetch_add(1, SeqCst);
+            state.activity += 1;
         }
         next.ok_or_else(|| {
             if !state.idle.iter().any(|idle| Arc::ptr_eq(idle, stream)) {
@@ -314,12 +320,13 @@ impl MemoryQueue {
         self.lock().consumers.iter().for_each(|stream| stream.wake());
     }
 
-    /// Whether nothing is ready, held or in hand, at one instant.
-    pub(super) fn is_idle(&self) -> bool {
+    /// How often anything came in or was handed out so far, unless something is ready, held or in hand.
+    pub(super) fn idle_after(&self) -> Option<u64> {
         let mut state = self.lock();
         self.bring_up_to_date(&mut state);
         let ready = state.ready.values().any(|level| !level.is_empty());
-        !ready && state.held.is_empty() && self.unsettled.load(SeqCst) == 0
+        let idle = !ready && state.held.is_empty() && self.unsettled.load(SeqCst) == 0;
+        idle.then_some(state.activity)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -150,7 +150,7 @@ impl Crew {
 
     /// Resolves when something ended, so that more may start.
     pub(crate) async fn progress(&mut self) {
-        let (isolation, overdue) = (self.isolation.deadline(), self.room.first_overdue());
+        let (isolation, overdue) = (self.isolation.deadline(Instant::now()), self.room.first_overdue());
         tokio::select! {
             biased;
             Some(ended) = self.tasks.join_next_with_id() => self.ended(ended),

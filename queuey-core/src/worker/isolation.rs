@@ -11,6 +11,9 @@ use crate::worker::slots::Slot;
 /// How long a job that is to run alone waits for the others to end.
 const WAIT: Duration = Duration::from_secs(60);
 
+/// How often one that waits is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// After a wait in vain, how long jobs that are to run alone don't wait: what they would wait for still runs.
 const PAUSE: Duration = Duration::from_secs(5 * 60);
 
@@ -80,13 +83,13 @@ impl<T> Isolation<T> {
         self.waiting_since = None;
     }
 
-    /// When there is something to do again.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    /// When there is something to do again. One that waits is looked at every second, for it may have been lost.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
         let reservation = match &self.copy {
             Copy::Reserved { until, .. } => Some(*until),
             _ => None,
         };
-        reservation.into_iter().chain(self.waiting_since.map(|since| since + WAIT)).min()
+        reservation.into_iter().chain(self.waiting_since.map(|since| (since + WAIT).min(now + LOOK))).min()
     }
 
     /// Gives up a slot that was kept in vain.
@@ -163,7 +166,8 @@ mod tests {
         let (mut isolation, start) = (Isolation::<()>::new(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         assert_eq!(isolation.admits(false, at(0)), None);
-        assert_eq!(isolation.deadline(), Some(at(60)));
+        assert_eq!(isolation.deadline(at(0)), Some(at(1)));
+        assert_eq!(isolation.deadline(at(59)), Some(at(60)));
         assert_eq!(isolation.admits(false, at(59)), None);
         assert_eq!(isolation.admits(false, at(60)), Some(false));
         assert_eq!(isolation.admits(false, at(61)), Some(false));
@@ -171,7 +175,7 @@ mod tests {
         assert_eq!(isolation.admits(true, at(362)), Some(true));
         assert_eq!(isolation.admits(false, at(363)), None);
         isolation.nobody_waits();
-        assert_eq!(isolation.deadline(), None);
+        assert_eq!(isolation.deadline(at(363)), None);
     }
 
     #[test]
@@ -196,9 +200,9 @@ mod tests {
         isolation.expect(job);
         isolation.reserve(job, slot(), now);
         isolation.expire(now);
-        assert_eq!(isolation.deadline(), Some(now + RESERVATION));
+        assert_eq!(isolation.deadline(now), Some(now + RESERVATION));
         isolation.expire(now + RESERVATION);
-        assert_eq!(isolation.deadline(), None);
+        assert_eq!(isolation.deadline(now), None);
         isolation.expect(job);
         isolation.arrived(job, 1);
         assert_eq!(isolation.no_copy(job), Some(1));
