@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
@@ -78,6 +78,11 @@ impl Node {
     /// Where to connect to. It stays the same over restarts.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Where it writes; its log is in `log/node.log`.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// Ends it as a crash does, with SIGKILL.

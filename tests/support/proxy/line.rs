@@ -2,7 +2,11 @@
 
 use std::{
     io,
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use tokio::{
@@ -25,6 +29,8 @@ pub(super) struct Line {
     shared: Arc<Shared>,
     number: usize,
     cuts: watch::Receiver<()>,
+    /// Whether nothing is passed on any more, since the last frame before a cut is through.
+    sealed: AtomicBool,
 }
 
 impl Line {
@@ -32,7 +38,7 @@ impl Line {
         shared.open.fetch_add(1, Ordering::SeqCst);
         // Every cut from now on is seen, though the line may not run yet.
         let cuts = shared.cuts.subscribe();
-        Line { shared, number, cuts }
+        Line { shared, number, cuts, sealed: AtomicBool::new(false) }
     }
 
     /// Joins a client with the broker until both have closed, or it is cut.
@@ -72,7 +78,19 @@ impl Line {
             if read == 0 {
                 return way.to.shutdown().await;
             }
+            if self.sealed.load(Ordering::SeqCst) {
+                return std::future::pending().await;
+            }
             way.pass_frames().await?;
+        }
+    }
+
+    /// Lets the receiver of the last frame handle it. A reset makes a client forget what it has read and not looked at.
+    async fn seal(&self) {
+        self.sealed.store(true, Ordering::SeqCst);
+        // In steps: a process that was held up runs its other tasks between them.
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 }
@@ -134,6 +152,9 @@ impl Way<'_> {
             Fault::CutAfter => length,
         };
         self.write(through).await?;
+        if fault == Fault::CutAfter {
+            self.line.seal().await;
+        }
         Err(io::Error::other("cut at a frame"))
     }
 }

@@ -15,7 +15,8 @@ pub enum Fault {
     CutBefore,
     /// The connection is cut when half of its bytes are through.
     CutWithin,
-    /// The connection is cut when all of it is through, and nothing behind it.
+    /// All of it gets through, and nothing behind it in either direction; the connection is cut when the frame had time to
+    /// be handled.
     CutAfter,
     /// The frame, and all behind it in its direction, wait for so long.
     Stall(Duration),
