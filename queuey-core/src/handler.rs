@@ -122,8 +122,8 @@ impl<H: JobHandler> JobHandler for Arc<H> {
 /// ```
 pub struct FnHandler<J, F> {
     run: F,
-    timeout: Option<Duration>,
-    concurrency: Option<usize>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) concurrency: Option<usize>,
     job: PhantomData<fn() -> J>,
 }
 

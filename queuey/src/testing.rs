@@ -174,10 +174,10 @@ fn decoded<J: Job>(envelopes: impl Iterator<Item = Envelope>) -> Vec<J> {
 
 #[doc(hidden)]
 #[track_caller]
-pub fn check<J: Job>(backend: &MemoryBackend, what: &str, found: &[J], wanted: Wanted<'_, J>) {
+pub fn check<J: Job>(backend: &MemoryBackend, what: &str, found: &[J], wanted: &Wanted<'_, J>) {
     let (matches, holds) = match wanted {
         Wanted::Any => (found.len(), !found.is_empty()),
-        Wanted::Count(count) => (found.len(), found.len() == count),
+        Wanted::Count(count) => (found.len(), found.len() == *count),
         Wanted::Matching(predicate) => {
             let matching = found.iter().filter(|job| predicate(job)).count();
             (matching, matching > 0)
@@ -193,7 +193,6 @@ pub fn check<J: Job>(backend: &MemoryBackend, what: &str, found: &[J], wanted: W
 
 /// What an assertion asks of the jobs that were found.
 #[doc(hidden)]
-#[derive(Clone, Copy)]
 pub enum Wanted<'a, J> {
     Any,
     Count(usize),
@@ -278,7 +277,7 @@ macro_rules! assert_enqueued {
         match $crate::testing::AsMemory::as_memory(&$backend) {
             backend => {
                 let found = $crate::testing::enqueued::<$job>(backend);
-                $crate::testing::check(backend, "enqueued", &found, $crate::__wanted!($job $(, $($wanted)+)?));
+                $crate::testing::check(backend, "enqueued", &found, &$crate::__wanted!($job $(, $($wanted)+)?));
             }
         }
     };
@@ -293,7 +292,7 @@ macro_rules! assert_settled {
         match $crate::testing::AsMemory::as_memory(&$backend) {
             backend => {
                 let found = $crate::testing::settled::<$job>(backend, $crate::testing::Settled::$how);
-                $crate::testing::check(backend, stringify!($how), &found, $crate::__wanted!($job $(, $($wanted)+)?));
+                $crate::testing::check(backend, stringify!($how), &found, &$crate::__wanted!($job $(, $($wanted)+)?));
             }
         }
     };

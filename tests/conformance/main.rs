@@ -108,6 +108,8 @@ macro_rules! suite {
                 s09_a_stop_works_at_any_time_and_from_anywhere,
                 s09_a_run_that_is_dropped_gives_everything_back,
                 a_worker_whose_backend_closes_ends_with_an_error,
+                a_worker_that_stops_before_it_runs_closes_its_backend_too,
+                what_a_handler_spawned_is_told_when_the_run_is_dropped,
             }
         }
     };

@@ -3,6 +3,8 @@
 
 #![allow(clippy::missing_panics_doc, reason = "a test support library panics where a test fails")]
 
+#[cfg(doctest)]
+mod documents;
 mod broker;
 mod node;
 mod proxy;

@@ -209,6 +209,10 @@ impl Delivery for MemoryDelivery {
         })
     }
 
+    fn is_lost(&self) -> bool {
+        self.consumer.closed.is_cancelled()
+    }
+
     fn lost(&self) -> BoxFuture<'static, ()> {
         Box::pin(self.consumer.closed.clone().cancelled_owned())
     }

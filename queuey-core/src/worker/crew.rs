@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
 use tokio::{
     task::{Id, JoinError, JoinSet},
     time::Instant,
@@ -99,7 +98,7 @@ impl Crew {
     pub(crate) fn start(&mut self) {
         while let Some((waiting, slot)) = self.next_to_start() {
             // What the broker will hand out again anyway is not worth a run.
-            if waiting.delivery.lost().now_or_never().is_some() {
+            if waiting.delivery.is_lost() {
                 continue;
             }
             self.begin(waiting, slot);

@@ -12,6 +12,8 @@ use crate::{
 };
 
 mod registry;
+mod discovery;
+mod job_names;
 mod attempt;
 mod judge;
 mod stats;
@@ -28,6 +30,7 @@ mod shutdown;
 mod builder;
 
 pub use builder::WorkerBuilder;
+pub use discovery::{Found, HandlerRegistration, Wanted};
 pub use shutdown::{RunReport, WorkerHandle};
 pub use stats::{Counts, Stats};
 

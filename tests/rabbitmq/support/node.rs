@@ -14,10 +14,9 @@ async fn a_crash_and_a_stop_keep_durable_messages_and_the_url() {
     for (way, body) in [("crash", b"1"), ("stop", b"2")] {
         let client = Client::connect(node.url()).await.unwrap();
         admin.publish(&queue, body, BasicProperties::default().with_delivery_mode(2)).await;
-        if way == "crash" {
-            node.kill9().await
-        } else {
-            node.stop().await
+        match way {
+            "crash" => node.kill9().await,
+            _ => node.stop().await,
         }
         until(way, || !client.connection.status().connected()).await;
         assert!(TcpStream::connect(address(&node)).await.is_err());
