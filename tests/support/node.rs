@@ -43,16 +43,16 @@ impl NodeOptions {
         self
     }
 
-    /// Starts the node and waits until it takes connections; it takes some seconds. Where no node can be had the test is
-    /// skipped, which is printed: `let Some(node) = Node::start().await else { return };`.
+    /// Starts the node and waits until it takes connections; it takes some seconds. Where the machine has no such broker the
+    /// test is skipped, which is printed: `let Some(node) = Node::start().await else { return };`.
     ///
     /// # Panics
     ///
-    /// When the node does not start, or none can be had and `QUEUEY_NODE_REQUIRED` is set.
+    /// When the node does not start, or there is no such broker and `QUEUEY_NODE_REQUIRED` is set.
     pub async fn start(self) -> Option<Node> {
         let version = broker_version();
-        if blocking(script(&["can", &version])).await.is_err() {
-            skip("QUEUEY_NODE_REQUIRED", &format!("a node of version {version} cannot be had here"));
+        if blocking(script(&["has", &version])).await.is_err() {
+            skip("QUEUEY_NODE_REQUIRED", &format!("RabbitMQ {version} is not on this machine"));
             return None;
         }
         let name = format!("test-{}", Uuid::now_v7().simple());
