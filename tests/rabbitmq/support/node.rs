@@ -69,7 +69,10 @@ async fn nodes_run_side_by_side_and_end_with_their_test() {
     let (gone, folder) = (address(&one), one.folder().to_owned());
     assert!(folder.join("log/node.log").exists());
     drop(one);
-    assert!(TcpStream::connect(&gone).await.is_err());
+    // Neither the server is left nor its epmd.
+    for port in [port(&gone), port(&gone) + 21_000] {
+        assert!(TcpStream::connect(("127.0.0.1", port)).await.is_err(), "{port}");
+    }
     assert!(!folder.exists());
     assert!(TcpStream::connect(address(&other)).await.is_ok());
 }
@@ -77,4 +80,8 @@ async fn nodes_run_side_by_side_and_end_with_their_test() {
 fn address(node: &Node) -> String {
     let (_, address) = node.url().split_once('@').unwrap();
     address.trim_end_matches("/%2f").to_owned()
+}
+
+fn port(address: &str) -> u16 {
+    address.rsplit(':').next().unwrap().parse().unwrap()
 }
