@@ -52,12 +52,9 @@ impl Line {
     }
 
     async fn join(&self, mut client: TcpStream) -> io::Result<()> {
+        prepare(&client)?;
         let mut broker = TcpStream::connect(&self.shared.broker).await?;
-        for stream in [&client, &broker] {
-            stream.set_nodelay(true)?;
-            // Dropped before both have closed, a stream is reset: its peer sees a crash and no orderly end.
-            stream.set_zero_linger()?;
-        }
+        prepare(&broker)?;
         let (from_client, to_client) = client.split();
         let (from_broker, to_broker) = broker.split();
         tokio::try_join!(
@@ -99,6 +96,12 @@ impl Drop for Line {
     fn drop(&mut self) {
         self.shared.open.fetch_sub(1, Ordering::SeqCst);
     }
+}
+
+fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    // Dropped before both ends have closed, it is reset: its peer sees a crash and no orderly end.
+    stream.set_zero_linger()
 }
 
 /// One direction of a line.
