@@ -18,8 +18,9 @@ use crate::{
 /// It is found by its type, and every run gets a clone: a pool, a client or an `Arc` is made for that.
 ///
 /// ```
+/// # extern crate queuey_core as queuey;
 /// use std::sync::Arc;
-/// use queuey_core::State;
+/// use queuey::State;
 ///
 /// #[derive(Clone)]
 /// struct Mailer(Arc<str>);

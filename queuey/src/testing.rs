@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs one job against a handler, as its first attempt under the policy that the handler, the job or the queue give.
 ///
-/// The job goes through JSON first, as it does in production.
+/// The job goes through JSON first, as it does in production. No time limit applies.
 ///
 /// # Panics
 ///
@@ -105,12 +105,8 @@ pub async fn drain<Q: QueueSet, B: Backend + ?Sized>(
     worker: Worker<Q, B>,
 ) -> Result<Stats> {
     let handle = worker.handle();
-    let queues = backend.queue_names();
-    let is_idle = || {
-        let busy =
-            |queue: &String| !(backend.pending(queue).is_empty() && backend.deferred(queue).is_empty());
-        !queues.iter().any(|queue| backend.unsettled(queue) > 0 || busy(queue))
-    };
+    let consumed: Vec<&str> = handle.stats().queues.into_keys().collect();
+    let is_idle = || consumed.iter().all(|queue| backend.is_idle(queue));
     let idle = async {
         let deadline = Instant::now() + DRAIN_LIMIT;
         let (mut pause, mut seen) = (SHORTEST_PAUSE, handle.stats());

@@ -136,8 +136,17 @@ async fn a_worker_of_other_queues_does_without_the_states_of_a_handler() {
     let backend = MemoryBackend::new();
     let of_images = || builder::<lacking::Set>(&backend).discover_handlers().queues(&[lacking::Set::Images]);
     assert_eq!(mistakes(of_images()).await.len(), 1);
-    of_images().state(1.0_f32).build().await.unwrap();
-    of_images().state(1.0_f32).state(lacking::Mailer).state(vec![1_u8]).state(1_u64).build().await.unwrap();
+    drop(of_images().state(1.0_f32).build().await.unwrap());
+    drop(
+        of_images()
+            .state(1.0_f32)
+            .state(lacking::Mailer)
+            .state(vec![1_u8])
+            .state(1_u64)
+            .build()
+            .await
+            .unwrap(),
+    );
 }
 
 #[tokio::test]
@@ -180,7 +189,7 @@ async fn two_discovered_handlers_for_a_job_are_an_error_that_names_both() {
     let both = ["`doubled.send` has two handlers", "doubled::send` (tests/", "doubled::send_again` (tests/"];
     assert_says(&texts[1], &both);
     let send = FnHandler::<doubled::Send, _>::new(async |_, _| Ok(()));
-    builder::<doubled::Set>(&backend).discover_handlers().handler(send).build().await.unwrap();
+    drop(builder::<doubled::Set>(&backend).discover_handlers().handler(send).build().await.unwrap());
 }
 
 #[tokio::test]
@@ -314,7 +323,7 @@ mod empty {
 async fn to_find_no_handler_at_all_is_a_warning_that_says_what_to_write() {
     let backend = MemoryBackend::new();
     let log = crate::log::Log::listen();
-    builder::<empty::Set>(&backend).discover_handlers().build().await.unwrap();
+    drop(builder::<empty::Set>(&backend).discover_handlers().build().await.unwrap());
     assert_says(
         &log.text(),
         &["WARN", "no function with `#[handler]`", "`use my_jobs as _;`", "`empty.work`"],

@@ -14,7 +14,7 @@ use crate::{
     handler::JobHandler,
     job::{Job, JobRegistration, SameSet},
     layer::{ErasedLayer, Layer},
-    queue::{MAX_DELAY, QueueConfig, QueueSet},
+    queue::{MAX_DELAY, QueueConfig, QueueKind, QueueSet},
     retry::RetryPolicy,
     worker::{
         Worker,
@@ -192,7 +192,7 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
         let configs: Vec<QueueConfig> = queues.iter().map(|queue| queue.config.clone()).collect();
         self.backend.declare(&configs).await?;
         let prefetched = || queues.iter().map(|queue| usize::from(queue.config.prefetch)).sum();
-        let concurrency = self.concurrency.unwrap_or_else(prefetched);
+        let concurrency = self.concurrency.unwrap_or_else(prefetched).max(1);
         let plan = Plan {
             queues,
             registry,
@@ -312,7 +312,8 @@ fn warn_of_idle_settings(plan: &Plan, overrides: &HashMap<&'static str, RetryPol
 
 fn warn_of_expiry(plan: &Plan) {
     for queue in &plan.queues {
-        if let (Some(ttl), false) = (queue.config.message_ttl, queue.config.dead_letter_expired) {
+        let is_kept = queue.config.dead_letter_expired || queue.config.kind == QueueKind::Quorum;
+        if let (Some(ttl), false) = (queue.config.message_ttl, is_kept) {
             warn!(
                 queue = queue.name,
                 "jobs that wait longer than {} are destroyed by the broker: set `dead_letter_expired` to keep them",

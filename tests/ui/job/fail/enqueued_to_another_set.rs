@@ -1,6 +1,3 @@
-// errors: 3
-// rustc repeats it for the call, its future and the wait for it.
-
 use queuey::prelude::*;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
