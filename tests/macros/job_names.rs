@@ -153,7 +153,7 @@ async fn one_name_on_a_queue_that_two_sets_share_is_a_warning_with_both_types() 
     // P11
     let log = Log::listen();
     let worker = builder::<images::Set>().discover_handlers().state(Arc::<Mutex<Vec<u8>>>::default());
-    worker.build().await.unwrap();
+    drop(worker.build().await.unwrap());
     let text = log.text();
     for part in [
         "two queue sets share this queue",
