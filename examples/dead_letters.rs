@@ -11,7 +11,7 @@ enum Shop {
 }
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(queue = Shop::Orders)]
+#[job(queue = Shop::Orders, name = "orders.charge")]
 struct Charge {
     order: u32,
 }

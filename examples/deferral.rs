@@ -14,7 +14,7 @@ enum Api {
 }
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(queue = Api::Calls, max_deferrals = 3)]
+#[job(queue = Api::Calls, name = "call", max_deferrals = 3)]
 struct Call {
     path: String,
 }

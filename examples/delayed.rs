@@ -12,7 +12,7 @@ enum Calls {
 }
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(queue = Calls::Reminders)]
+#[job(queue = Calls::Reminders, name = "remind")]
 struct Remind {
     what: String,
 }

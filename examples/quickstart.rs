@@ -19,25 +19,26 @@ enum Shop {
 }
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(queue = Shop::Mails)]
+#[job(queue = Shop::Mails, name = "mails.send")]
 struct SendMail {
     to: String,
 }
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(queue = Shop::Images, timeout = "30s")]
+#[job(queue = Shop::Images, name = "images.resize", timeout = "30s")]
 struct Resize {
     path: String,
     width: u32,
 }
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(queue = Shop::Images, max_deferrals = 10)]
+#[job(queue = Shop::Images, name = "images.publish", max_deferrals = 10)]
 struct Publish {
     image: u32,
 }
 
 /// The mail server is down for the first two attempts to reach Bob, and nobody has Eve's address any more.
+#[handler]
 async fn send_mail(job: SendMail, ctx: JobContext) -> JobResult {
     match job.to.as_str() {
         "bob" if ctx.attempt < 3 => Err(JobError::retryable_msg("451 mail server is down")),
@@ -50,7 +51,8 @@ async fn send_mail(job: SendMail, ctx: JobContext) -> JobResult {
 }
 
 /// A width of zero never works, however often it is tried.
-async fn resize(job: Resize, _ctx: JobContext) -> JobResult {
+#[handler]
+async fn resize(job: Resize) -> JobResult {
     if job.width == 0 {
         return Err(JobError::fatal_msg(format!("{} can't be 0 pixels wide", job.path)));
     }
@@ -59,6 +61,7 @@ async fn resize(job: Resize, _ctx: JobContext) -> JobResult {
 }
 
 /// The gallery answers the first call with 429 and `Retry-After: 1`.
+#[handler(concurrency = 2)]
 async fn publish(job: Publish, ctx: JobContext) -> JobResult {
     if ctx.deferrals == 0 {
         return Err(JobError::deferred_msg(Duration::from_secs(1), "429 too many requests"));
@@ -88,13 +91,8 @@ async fn main() -> anyhow::Result<()> {
     producer.enqueue_with(&SendMail { to: "ada, again".into() }, reminder).await?;
     enqueued += 2;
 
-    let worker = Worker::<Shop>::builder(backend)
-        .handler(FnHandler::<SendMail, _>::new(send_mail))
-        .handler(FnHandler::<Resize, _>::new(resize))
-        .handler(FnHandler::<Publish, _>::new(publish))
-        .close_backend_on_shutdown(true)
-        .build()
-        .await?;
+    let worker =
+        Worker::<Shop>::builder(backend).discover_handlers().close_backend_on_shutdown(true).build().await?;
     let handle = worker.handle();
     let all_done = async {
         let ended = || {

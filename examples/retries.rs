@@ -13,14 +13,14 @@ enum Shop {
 }
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(queue = Shop::Orders)]
+#[job(queue = Shop::Orders, name = "orders.charge")]
 struct Charge {
     order: u32,
 }
 
 /// Two runs in all: its own policy beats the queue's.
 #[derive(Serialize, Deserialize, Job)]
-#[job(queue = Shop::Orders, retry(max_attempts = 2, backoff = "steps", delays = ["100ms"]))]
+#[job(queue = Shop::Orders, name = "orders.ship", retry(max_attempts = 2, backoff = "steps", delays = ["100ms"]))]
 struct Ship {
     order: u32,
 }

@@ -12,7 +12,7 @@ enum Work {
 }
 
 #[derive(Serialize, Deserialize, Job)]
-#[job(queue = Work::Reports)]
+#[job(queue = Work::Reports, name = "report")]
 struct Report {
     name: String,
 }

@@ -3,7 +3,7 @@
 
 use std::{fmt, pin::Pin, time::Duration, time::SystemTime};
 
-use futures_util::Stream;
+use futures_util::{FutureExt, Stream};
 
 use crate::{
     BoxFuture,
@@ -100,6 +100,11 @@ pub trait Delivery: Send + 'static {
     /// Resolves when the broker will hand this delivery out again, whatever is done with it. Never by default.
     fn lost(&self) -> BoxFuture<'static, ()> {
         Box::pin(std::future::pending())
+    }
+
+    /// Whether it is lost already. Override it where that can be told without a future.
+    fn is_lost(&self) -> bool {
+        self.lost().now_or_never().is_some()
     }
 
     /// Settles as done.

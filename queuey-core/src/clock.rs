@@ -26,6 +26,12 @@ pub(crate) fn millis_since_epoch(time: SystemTime) -> u64 {
     u64::try_from(since.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
+/// This much from now; what is past all reckoning is in thirty years.
+pub(crate) fn after(duration: Duration) -> tokio::time::Instant {
+    let now = tokio::time::Instant::now();
+    now.checked_add(duration).unwrap_or(now + Duration::from_secs(30 * 365 * 86_400))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,7 +19,8 @@ use crate::{BoxFuture, envelope::Envelope, job::Job, queue::QueueSet};
 /// For a unit test it can be made by hand:
 ///
 /// ```
-/// # use queuey_core::{Job, QueueConfig, QueueSet};
+/// # extern crate queuey_core as queuey;
+/// # use queuey::{Job, QueueConfig, QueueSet};
 /// # #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 /// # enum AppQueues { Emails }
 /// # impl QueueSet for AppQueues {
@@ -35,7 +36,7 @@ use crate::{BoxFuture, envelope::Envelope, job::Job, queue::QueueSet};
 /// #     const NAME: &'static str = "emails.send";
 /// #     const QUEUE: AppQueues = AppQueues::Emails;
 /// # }
-/// use queuey_core::JobContext;
+/// use queuey::JobContext;
 ///
 /// let last = JobContext::new::<SendEmail>(3, 3).with_metadata("tenant", "7");
 /// assert!(last.is_last_attempt());

@@ -106,6 +106,11 @@ impl fmt::Debug for Malformed {
 ///
 /// It is awaited before the dead letter is published, for at most 30 s, and may be called again for the same job
 /// when the worker dies in between. A panic or a timeout in it is logged; the dead letter is published all the same.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no dead-letter hook",
+    label = "expected a hook",
+    note = "wrap a function or closure of a `DeadLetter` in `FnDeadLetterHook::new(...)`"
+)]
 pub trait DeadLetterHook: Send + Sync + 'static {
     /// A job is about to become a dead letter.
     fn on_dead_letter(&self, dead: DeadLetter) -> impl Future<Output = ()> + Send;

@@ -23,14 +23,15 @@ const MAX_CORRELATION_ID: usize = 255;
 /// back as they were sent. Fields this version does not know are carried along.
 ///
 /// ```
-/// use queuey_core::Envelope;
+/// # extern crate queuey_core as queuey;
+/// use queuey::Envelope;
 ///
 /// let body = br#"{"job_id":"0190b2c0-0000-7000-8000-000000000000","job_type":"emails.send",
 ///     "queue":"myapp.emails","attempt":1,"enqueued_at_ms":1700000000000,"payload":{"to":"ada"},"shard":7}"#;
 /// let envelope = Envelope::from_bytes(body)?;
 /// assert_eq!(envelope.next_attempt().attempt, 2);
 /// assert!(envelope.to_bytes().ends_with(br#""payload":{"to":"ada"},"shard":7}"#));
-/// # Ok::<(), queuey_core::EnvelopeError>(())
+/// # Ok::<(), queuey::EnvelopeError>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -153,6 +154,13 @@ impl Envelope {
     /// When a field is missing, has the wrong type or is there twice, or when anything else is not an envelope.
     pub fn from_bytes(body: &[u8]) -> Result<Self, EnvelopeError> {
         Ok(serde_json::from_slice(body)?)
+    }
+
+    /// About how many bytes it has as a message, without writing it out.
+    pub(crate) fn rough_size(&self) -> usize {
+        let metadata: usize = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum();
+        let unknown: usize = self.unknown.iter().map(|(key, value)| key.len() + value.get().len()).sum();
+        self.payload.get().len() + metadata + unknown
     }
 
     /// Checks what a message has no room for. Every backend does, before it takes the envelope.

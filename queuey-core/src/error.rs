@@ -53,7 +53,9 @@ pub enum Error {
     )]
     UnknownQueue(String),
     /// A worker was built with no handler at all.
-    #[error("the worker has no handler, so every job would become a dead letter: add `.handler(...)`")]
+    #[error(
+        "the worker has no handler, so every job would become a dead letter: add `.handler(...)`, or `.discover_handlers()` for functions with `#[handler]`"
+    )]
     NoHandler,
     /// A worker could not be built; every mistake is listed.
     #[error("the worker can't be built:{}", list(.0))]
@@ -181,17 +183,52 @@ impl fmt::Debug for Body {
 #[non_exhaustive]
 pub enum BuildError {
     /// Two handlers for one job name.
-    #[error("job `{job}` has two handlers: one added at {first}, one at {second}; keep one")]
+    #[error("job `{job}` has two handlers, {first} and {second}: keep one")]
     DuplicateHandler {
         /// The job's name.
         job: &'static str,
-        /// Where the first was added.
+        /// The first of them.
+        first: Origin,
+        /// The second of them.
+        second: Origin,
+    },
+    /// Two types of job with one name: a payload of the one would be read as the other.
+    #[error(
+        "job name `{job}` stands for two types, `{}` ({}) and `{}` ({}): give one of them another `name`",
+        .first.0, .first.1, .second.0, .second.1
+    )]
+    DuplicateJob {
+        /// The job name.
+        job: &'static str,
+        /// A type of this name, and where it is declared or given its handler.
+        first: (&'static str, Place),
+        /// Another type of this name.
+        second: (&'static str, Place),
+    },
+    /// A handler takes a state that the worker was not given.
+    #[error("handler {handler} takes a `State<{state}>`: give the worker one with `.state(...)`")]
+    MissingState {
+        /// The type of the state.
+        state: &'static str,
+        /// The handler.
+        handler: Origin,
+    },
+    /// The worker was given two states of one type.
+    #[error(
+        "two states of type `{state}` were given, at {first} and at {second}: wrap one in a type of its own"
+    )]
+    DuplicateState {
+        /// The type of the states.
+        state: &'static str,
+        /// Where the first was given.
         first: Place,
-        /// Where the second was added.
+        /// Where the second was given.
         second: Place,
     },
     /// A job whose queue this worker consumes has no handler.
-    #[error("job `{job}` ({place}) of queue `{queue}` has no handler: add one with `.handler(...)`")]
+    #[error(
+        "job `{job}` ({place}) of queue `{queue}` has no handler: add one with `.handler(...)`, or write one with `#[handler]`"
+    )]
     MissingHandler {
         /// The job's name.
         job: &'static str,
@@ -243,6 +280,24 @@ impl From<&Location<'static>> for Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// Where a handler comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Origin {
+    /// The path of the function with `#[handler]`, if that is what it is.
+    pub function: Option<&'static str>,
+    /// Where that function is written, or else where the handler was added to the worker.
+    pub place: Place,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.function {
+            Some(function) => write!(f, "`{function}` ({})", self.place),
+            None => write!(f, "the one added at {}", self.place),
+        }
     }
 }
 

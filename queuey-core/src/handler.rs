@@ -14,7 +14,8 @@ use crate::{
 /// A handler may run more than once for the same job: its work should be safe to repeat.
 ///
 /// ```
-/// # use queuey_core::{Job, QueueConfig, QueueSet};
+/// # extern crate queuey_core as queuey;
+/// # use queuey::{Job, QueueConfig, QueueSet};
 /// # #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 /// # enum AppQueues { Emails }
 /// # impl QueueSet for AppQueues {
@@ -30,7 +31,7 @@ use crate::{
 /// #     const NAME: &'static str = "emails.send";
 /// #     const QUEUE: AppQueues = AppQueues::Emails;
 /// # }
-/// use queuey_core::{JobContext, JobError, JobHandler};
+/// use queuey::{JobContext, JobError, JobHandler};
 ///
 /// struct Mailer { from: String }
 ///
@@ -43,6 +44,11 @@ use crate::{
 ///     }
 /// }
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no handler",
+    label = "expected a handler",
+    note = "wrap a function or closure of a job and its `JobContext` in `FnHandler::new(...)`, or put `#[handler]` on an async function and call `discover_handlers()`"
+)]
 pub trait JobHandler: Send + Sync + 'static {
     /// The job it runs.
     type Job: Job;
@@ -91,7 +97,8 @@ impl<H: JobHandler> JobHandler for Arc<H> {
 /// A [`JobHandler`] made of a function of a job and its context.
 ///
 /// ```
-/// # use queuey_core::{Job, QueueConfig, QueueSet};
+/// # extern crate queuey_core as queuey;
+/// # use queuey::{Job, QueueConfig, QueueSet};
 /// # #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 /// # enum AppQueues { Emails }
 /// # impl QueueSet for AppQueues {
@@ -108,7 +115,7 @@ impl<H: JobHandler> JobHandler for Arc<H> {
 /// #     const QUEUE: AppQueues = AppQueues::Emails;
 /// # }
 /// use std::sync::Arc;
-/// use queuey_core::{FnHandler, JobContext};
+/// use queuey::{FnHandler, JobContext};
 ///
 /// let plain = FnHandler::<SendEmail, _>::new(async |job, _ctx| {
 ///     println!("to {}", job.to);
@@ -122,8 +129,8 @@ impl<H: JobHandler> JobHandler for Arc<H> {
 /// ```
 pub struct FnHandler<J, F> {
     run: F,
-    timeout: Option<Duration>,
-    concurrency: Option<usize>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) concurrency: Option<usize>,
     job: PhantomData<fn() -> J>,
 }
 

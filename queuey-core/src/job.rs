@@ -1,6 +1,9 @@
 //! Jobs: typed values with a name and a queue.
 
-use std::{any::TypeId, time::Duration};
+use std::{
+    any::{TypeId, type_name},
+    time::Duration,
+};
 
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -11,7 +14,8 @@ use crate::{error::Place, queue::QueueSet, retry::RetryPolicy};
 /// It can be implemented by hand:
 ///
 /// ```
-/// # use queuey_core::{Job, QueueConfig, QueueSet};
+/// # extern crate queuey_core as queuey;
+/// # use queuey::{Job, QueueConfig, QueueSet};
 /// # #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 /// # enum AppQueues { Emails }
 /// # impl QueueSet for AppQueues {
@@ -75,7 +79,32 @@ pub struct JobRegistration {
     set: fn() -> TypeId,
     pub(crate) name: &'static str,
     queue: fn() -> &'static str,
+    pub(crate) job_type: JobType,
     pub(crate) place: Place,
+}
+
+/// What a payload is read as.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct JobType {
+    id: fn() -> TypeId,
+    name: fn() -> &'static str,
+}
+
+impl JobType {
+    pub(crate) const fn of<J: Job>() -> Self {
+        JobType { id: TypeId::of::<J>, name: type_name::<J> }
+    }
+
+    /// The path of the type, for people.
+    pub(crate) fn path(self) -> &'static str {
+        (self.name)()
+    }
+}
+
+impl PartialEq for JobType {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id)() == (other.id)()
+    }
 }
 
 impl JobRegistration {
@@ -85,6 +114,7 @@ impl JobRegistration {
             set: TypeId::of::<J::Queue>,
             name: J::NAME,
             queue: queue_of::<J>,
+            job_type: JobType::of::<J>(),
             place: Place { file, line },
         }
     }
@@ -95,7 +125,16 @@ impl JobRegistration {
 
     /// Every derived job of a queue set that is linked into this program.
     pub(crate) fn all<Q: QueueSet>() -> impl Iterator<Item = &'static JobRegistration> {
-        inventory::iter::<JobRegistration>().filter(|job| (job.set)() == TypeId::of::<Q>())
+        inventory::iter::<JobRegistration>().filter(|job| job.is_of::<Q>())
+    }
+
+    /// Every derived job of other queue sets.
+    pub(crate) fn all_others<Q: QueueSet>() -> impl Iterator<Item = &'static JobRegistration> {
+        inventory::iter::<JobRegistration>().filter(|job| !job.is_of::<Q>())
+    }
+
+    fn is_of<Q: QueueSet>(&self) -> bool {
+        (self.set)() == TypeId::of::<Q>()
     }
 }
 

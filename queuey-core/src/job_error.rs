@@ -13,11 +13,13 @@ const MAX_CHAIN: usize = 128;
 /// Why a job did not succeed, and so what becomes of it.
 ///
 /// It is not a [`std::error::Error`] itself, which is what lets `?` take every error that is one, as a retryable
-/// failure. Return `anyhow::Error` and boxed errors as they are, or with `.map_err(JobError::retryable)?`.
+/// failure. `anyhow::Error` and boxed errors are none: use `.map_err(JobError::retryable)?`, or let a function with
+/// `#[handler]` return them as they are.
 ///
 /// ```
+/// # extern crate queuey_core as queuey;
 /// use std::time::Duration;
-/// use queuey_core::JobError;
+/// use queuey::JobError;
 ///
 /// fn resize(width: &str) -> Result<u32, JobError> {
 ///     let width: u32 = width.parse()?; // retryable
@@ -30,6 +32,7 @@ const MAX_CHAIN: usize = 128;
 /// assert!(!resize("wide").unwrap_err().is_fatal());
 /// assert!(resize("0").unwrap_err().is_fatal());
 /// ```
+#[must_use = "an error means nothing unless the handler returns it"]
 #[derive(Debug)]
 pub struct JobError {
     kind: JobErrorKind,
@@ -145,18 +148,19 @@ impl JobError {
 
     /// The texts of the whole source chain joined by `: `, each once; empty where there is no error behind it.
     pub fn reason(&self) -> String {
-        let mut reason = String::new();
+        let mut texts: Vec<String> = Vec::new();
         for error in self.chain() {
             let text = error.to_string();
-            if reason.ends_with(&text) {
-                continue;
+            // An error may tell of its source in its own text.
+            let told = |earlier: &String| {
+                *earlier == text
+                    || earlier.strip_suffix(text.as_str()).is_some_and(|before| before.ends_with(": "))
+            };
+            if !texts.iter().any(told) {
+                texts.push(text);
             }
-            if !reason.is_empty() {
-                reason.push_str(": ");
-            }
-            reason.push_str(&text);
         }
-        reason
+        texts.join(": ")
     }
 
     fn chain(&self) -> impl Iterator<Item = &(dyn StdError + 'static)> {
@@ -187,7 +191,8 @@ impl fmt::Display for JobError {
 /// It shows the text and the sources of the error it holds.
 ///
 /// ```
-/// use queuey_core::{Fatal, JobError};
+/// # extern crate queuey_core as queuey;
+/// use queuey::{Fatal, JobError};
 ///
 /// fn parse(text: &str) -> anyhow::Result<u32> {
 ///     Ok(text.parse().map_err(Fatal::new)?)
@@ -294,6 +299,8 @@ mod tests {
                 JobError::retryable(anyhow::anyhow!("inner").context("middle").context("outer")),
                 "outer: middle: inner",
             ),
+            (JobError::retryable(anyhow::anyhow!("a").context("b").context("a")), "a: b"),
+            (JobError::retryable(anyhow::anyhow!("500").context("HTTP 1500")), "HTTP 1500: 500"),
             (JobError::from(Transparent(fatal())), "bad"),
             (JobError::from(Wrapped(fatal())), "wrapped: bad"),
             (JobError::from(Repeats(io::Error::other("disk"))), "outer: disk"),

@@ -9,7 +9,8 @@ use crate::{BoxFuture, context::JobContext, job_error::JobResult};
 /// It sees the result, panics and timeouts included, and may replace it. A panic in it is a failed attempt.
 ///
 /// ```
-/// use queuey_core::{JobContext, JobResult, Layer, Next};
+/// # extern crate queuey_core as queuey;
+/// use queuey::{JobContext, JobResult, Layer, Next};
 ///
 /// struct Timing;
 ///

@@ -10,6 +10,7 @@ use std::{future::Future, pin::Pin};
 
 mod duration;
 mod clock;
+mod unraw;
 mod error;
 mod retry;
 mod queue;
@@ -22,6 +23,7 @@ mod producer;
 mod job_error;
 mod context;
 mod handler;
+mod extract;
 mod layer;
 mod worker;
 mod memory;
@@ -36,7 +38,8 @@ pub use backend::{Backend, Delivery, DeliveryStream, Health, Reconnecting, Settl
 pub use context::JobContext;
 pub use dead_letter::{DeadLetter, DeadLetterCause, DeadLetterHook, FnDeadLetterHook, Malformed};
 pub use envelope::{Envelope, EnvelopeError};
-pub use error::{Body, BoxError, BuildError, Error, Place, Result};
+pub use error::{Body, BoxError, BuildError, Error, Origin, Place, Result};
+pub use extract::State;
 pub use handler::{FnHandler, JobHandler};
 pub use job::{Job, SameSet};
 pub use job_error::{Fatal, JobError, JobErrorKind, JobResult};

@@ -10,6 +10,7 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
+    BoxFuture,
     backend::Backend,
     clock,
     envelope::Envelope,
@@ -21,7 +22,8 @@ use crate::{
 /// Enqueues the jobs of a queue set. Cheap to clone.
 ///
 /// ```
-/// # use queuey_core::{Job, QueueConfig, QueueSet};
+/// # extern crate queuey_core as queuey;
+/// # use queuey::{Job, QueueConfig, QueueSet};
 /// # #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 /// # enum AppQueues { Emails }
 /// # impl QueueSet for AppQueues {
@@ -38,9 +40,9 @@ use crate::{
 /// #     const QUEUE: AppQueues = AppQueues::Emails;
 /// # }
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> queuey_core::Result<()> {
+/// # async fn main() -> queuey::Result<()> {
 /// use std::{sync::Arc, time::Duration};
-/// use queuey_core::{EnqueueOptions, MemoryBackend, Producer};
+/// use queuey::{EnqueueOptions, MemoryBackend, Producer};
 ///
 /// let backend = Arc::new(MemoryBackend::new());
 /// let producer = Producer::<AppQueues>::new(backend.clone()).await?;
@@ -59,7 +61,8 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// A call that is dropped before it resolves may or may not have enqueued its job.
+/// A call does nothing until it is polled; one that is dropped after that may or may not have enqueued its job. Jobs are
+/// read when the call is made, so the future borrows nothing and can be spawned.
 pub struct Producer<Q, B: Backend + ?Sized = dyn Backend> {
     backend: Arc<B>,
     set: PhantomData<fn() -> Q>,
@@ -88,14 +91,12 @@ impl<Q: QueueSet, B: Backend + ?Sized> Producer<Q, B> {
     /// # Errors
     ///
     /// See [`Producer`].
-    pub async fn enqueue<J>(&self, job: &J) -> Result<Uuid>
+    pub fn enqueue<J>(&self, job: &J) -> BoxFuture<'static, Result<Uuid>>
     where
         J: Job,
         J::Queue: SameSet<Q>,
     {
-        let envelope = Envelope::new(job)?;
-        self.backend.publish(&envelope, None).await?;
-        Ok(envelope.job_id)
+        self.publish(Envelope::new(job), Resolved::Now)
     }
 
     /// Holds a job for `delay`; it then joins the back of its queue. Zero is now.
@@ -103,12 +104,12 @@ impl<Q: QueueSet, B: Backend + ?Sized> Producer<Q, B> {
     /// # Errors
     ///
     /// See [`Producer`]; also [`Error::DelayTooLong`] past [`MAX_DELAY`](crate::MAX_DELAY).
-    pub async fn enqueue_after<J>(&self, job: &J, delay: Duration) -> Result<Uuid>
+    pub fn enqueue_after<J>(&self, job: &J, delay: Duration) -> BoxFuture<'static, Result<Uuid>>
     where
         J: Job,
         J::Queue: SameSet<Q>,
     {
-        self.enqueue_with(job, EnqueueOptions::after(delay)).await
+        self.enqueue_with(job, EnqueueOptions::after(delay))
     }
 
     /// Holds a job for `delay`; it then comes back at the top priority of its queue, ahead of the backlog.
@@ -116,12 +117,12 @@ impl<Q: QueueSet, B: Backend + ?Sized> Producer<Q, B> {
     /// # Errors
     ///
     /// See [`Producer`]; also [`Error::DelayTooLong`] past [`MAX_DELAY`](crate::MAX_DELAY).
-    pub async fn defer<J>(&self, job: &J, delay: Duration) -> Result<Uuid>
+    pub fn defer<J>(&self, job: &J, delay: Duration) -> BoxFuture<'static, Result<Uuid>>
     where
         J: Job,
         J::Queue: SameSet<Q>,
     {
-        self.enqueue_with(job, EnqueueOptions::deferred(delay)).await
+        self.enqueue_with(job, EnqueueOptions::deferred(delay))
     }
 
     /// Enqueues a job as the options say.
@@ -129,51 +130,57 @@ impl<Q: QueueSet, B: Backend + ?Sized> Producer<Q, B> {
     /// # Errors
     ///
     /// See [`Producer`]; also [`Error::DelayTooLong`] past [`MAX_DELAY`](crate::MAX_DELAY).
-    pub async fn enqueue_with<J>(&self, job: &J, options: EnqueueOptions) -> Result<Uuid>
+    pub fn enqueue_with<J>(&self, job: &J, options: EnqueueOptions) -> BoxFuture<'static, Result<Uuid>>
     where
         J: Job,
         J::Queue: SameSet<Q>,
     {
-        let mut envelope = Envelope::new(job)?;
         let when = options.when.resolve();
-        envelope.priority = options.priority_for::<J>(when)?;
-        envelope.due_at_ms = when.due_at_ms();
-        envelope.job_id = options.job_id.unwrap_or(envelope.job_id);
-        envelope.correlation_id = options.correlation_id;
-        envelope.metadata.extend(options.metadata);
-        match when {
-            Resolved::Now => self.backend.publish(&envelope, None).await?,
-            Resolved::After(delay) => self.backend.publish(&envelope, Some(delay)).await?,
-            Resolved::Deferred(delay) => self.backend.defer(&envelope, delay).await?,
-        }
-        Ok(envelope.job_id)
+        self.publish(options.envelope(job, when), when)
     }
 
     /// Enqueues several jobs with one wait for their confirmation. Each has its own result, in their order; one that
     /// fails does not hold up the others.
-    pub async fn enqueue_many<J>(&self, jobs: &[J]) -> Vec<Result<Uuid>>
+    pub fn enqueue_many<J>(&self, jobs: &[J]) -> BoxFuture<'static, Vec<Result<Uuid>>>
     where
         J: Job,
         J::Queue: SameSet<Q>,
     {
         let mut envelopes = Vec::with_capacity(jobs.len());
-        let mut results: Vec<Result<Uuid>> = jobs
-            .iter()
-            .map(|job| {
-                let envelope = Envelope::new(job)?;
-                let id = envelope.job_id;
+        let mut results: Vec<Result<Uuid>> = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            results.push(Envelope::new(job).map(|envelope| {
                 envelopes.push(envelope);
-                Ok(id)
-            })
-            .collect();
-        let published = self.backend.publish_many(&envelopes).await;
-        let enqueued = results.iter_mut().filter(|result| result.is_ok());
-        for (result, outcome) in enqueued.zip(published) {
-            if let Err(error) = outcome {
-                *result = Err(error);
-            }
+                envelopes[envelopes.len() - 1].job_id
+            }));
         }
-        results
+        let backend = self.backend.clone();
+        Box::pin(async move {
+            let mut published = backend.publish_many(&envelopes).await.into_iter();
+            for result in &mut results {
+                if let Ok(job_id) = *result {
+                    // A backend that is short of an answer has confirmed nothing.
+                    let outcome = published.next().unwrap_or(Err(Error::Unconfirmed { job_id }));
+                    *result = outcome.map(|()| job_id);
+                }
+            }
+            results
+        })
+    }
+
+    /// Publishes what was made of a job. A named future, and not an `async fn` of the calls above: the compiler would
+    /// repeat a mistake in their bounds at every `.await`.
+    fn publish(&self, envelope: Result<Envelope>, when: Resolved) -> BoxFuture<'static, Result<Uuid>> {
+        let backend = self.backend.clone();
+        Box::pin(async move {
+            let envelope = envelope?;
+            match when {
+                Resolved::Now => backend.publish(&envelope, None).await?,
+                Resolved::After(delay) => backend.publish(&envelope, Some(delay)).await?,
+                Resolved::Deferred(delay) => backend.defer(&envelope, delay).await?,
+            }
+            Ok(envelope.job_id)
+        })
     }
 
     /// The backend it enqueues to.
@@ -270,6 +277,17 @@ impl EnqueueOptions {
     /// Sets the job's id, to repeat an enqueue whose outcome is unknown. A new UUIDv7 by default.
     pub fn job_id(self, id: Uuid) -> Self {
         Self { job_id: Some(id), ..self }
+    }
+
+    /// The envelope of a job that is to run then.
+    fn envelope<J: Job>(self, job: &J, when: Resolved) -> Result<Envelope> {
+        let mut envelope = Envelope::new(job)?;
+        envelope.priority = self.priority_for::<J>(when)?;
+        envelope.due_at_ms = when.due_at_ms();
+        envelope.job_id = self.job_id.unwrap_or(envelope.job_id);
+        envelope.correlation_id = self.correlation_id;
+        envelope.metadata.extend(self.metadata);
+        Ok(envelope)
     }
 
     fn priority_for<J: Job>(&self, when: Resolved) -> Result<u8> {

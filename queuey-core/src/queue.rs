@@ -59,8 +59,9 @@ pub enum QueueKind {
 /// How a queue is declared, and the defaults of its jobs.
 ///
 /// ```
+/// # extern crate queuey_core as queuey;
 /// use std::time::Duration;
-/// use queuey_core::{QueueConfig, RetryPolicy};
+/// use queuey::{QueueConfig, RetryPolicy};
 ///
 /// let emails = QueueConfig::new("myapp.emails")
 ///     .prefetch(50)
@@ -204,6 +205,9 @@ impl QueueConfig {
             }
             if self.redelivery_limit.is_none() {
                 return Err("a quorum queue needs a `redelivery_limit` above zero".to_owned());
+            }
+            if self.ack_timeout.is_some_and(|timeout| timeout.is_zero()) {
+                return Err("an `ack_timeout` of zero would let nothing run".to_owned());
             }
         } else if self.ack_timeout.is_some() {
             return Err("`ack_timeout` is for quorum queues only".to_owned());
@@ -381,6 +385,7 @@ mod tests {
             (QueueConfig::new("q").ack_timeout(hour), "ack_timeout"),
             (quorum().max_priority(5), "max_priority"),
             (quorum().durable(false), "durable"),
+            (quorum().ack_timeout(Duration::ZERO), "ack_timeout"),
             (quorum().redelivery_limit(0), "redelivery_limit"),
         ] {
             let why = refusal(std::slice::from_ref(&config));

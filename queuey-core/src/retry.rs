@@ -22,8 +22,9 @@ const SCHEDULE_LIMIT: u32 = 1_000;
 /// How often a job is run, and how long it waits after a failed attempt.
 ///
 /// ```
+/// # extern crate queuey_core as queuey;
 /// use std::time::Duration;
-/// use queuey_core::{Backoff, RetryPolicy};
+/// use queuey::{Backoff, RetryPolicy};
 ///
 /// let policy = RetryPolicy::exponential(4).jitter(false);
 /// assert_eq!(policy.schedule(), [1, 2, 4].map(Duration::from_secs));
@@ -31,7 +32,7 @@ const SCHEDULE_LIMIT: u32 = 1_000;
 ///
 /// In serde form the keys are those of the `retry(...)` attribute, and durations are strings:
 /// `{"max_attempts":5,"backoff":"exponential","base":"1s","max":"5m","jitter":true}`.
-/// What the attribute refuses is refused there too.
+/// What the attribute refuses is refused there too, but for waits that nothing can hold: those are when a worker is built.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RetryPolicy {

@@ -27,8 +27,8 @@ pub(crate) fn queue_set(item: &DeriveInput, rt: &Runtime) -> Option<TokenStream>
             fn config(&self) -> #rt::QueueConfig {
                 #rt::QueueConfig::new("")
             }
-            fn from_name(name: &#rt::str) -> #rt::Option<Self> {
-                #rt::by_name(name)
+            fn from_name(__name: &#rt::str) -> #rt::Option<Self> {
+                #rt::by_name(__name)
             }
         }
     })

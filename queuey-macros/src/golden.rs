@@ -24,6 +24,7 @@ fn write(tokens: &TokenStream, depth: usize, in_braces: bool, text: &mut String)
                     if group.delimiter() == Delimiter::Bracket { ('[', "]") } else { ('(', ")") };
                 text.push(open);
                 write(&group.stream(), depth, false, text);
+                text.truncate(text.trim_end_matches('\n').len());
                 text.push_str(close);
             }
             TokenTree::Punct(punct) if ",;".contains(punct.as_char()) => {

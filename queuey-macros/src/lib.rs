@@ -1,9 +1,9 @@
-//! The derives of queuey: typed queues and jobs.
+//! The macros of queuey: typed queues, jobs and handlers.
 //!
-//! They are used through the crate `queuey`, which exports them next to the traits of the same names.
+//! They are used through the crate `queuey`, which exports the derives next to the traits of the same names.
 //!
 //! Each item goes through three stages, one file each: `parse` reads its attributes, `check` holds them to the
-//! rules, `expand` writes the impl. All errors of an item are reported at once. The generated code holds what the
+//! rules, `expand` writes what is generated. All errors of an item are reported at once. The generated code holds what the
 //! user wrote and calls into the runtime's hidden module `__private`: defaults are the runtime's.
 
 mod duration;
@@ -11,11 +11,14 @@ mod errors;
 mod fallback;
 #[cfg(test)]
 mod golden;
+mod handler;
 mod job;
 mod keys;
 mod paths;
 mod queues;
 mod retry;
+#[cfg(test)]
+mod sizes;
 mod value;
 
 use proc_macro::TokenStream;
@@ -114,6 +117,35 @@ pub fn derive_queues(item: TokenStream) -> TokenStream {
 #[proc_macro_derive(Job, attributes(job))]
 pub fn derive_job(item: TokenStream) -> TokenStream {
     expand_with(item, job::derive)
+}
+
+/// Makes an async function the handler of a job, which workers find with `WorkerBuilder::discover_handlers`.
+///
+/// The first parameter is the job. The others are, in any order and number, `JobContext` or `State<T>`: what
+/// `WorkerBuilder::state` was given, of which each run gets a clone. The function stays as it was written and can
+/// be called as such.
+///
+/// ```text
+/// #[handler(concurrency = 4, timeout = "30s")]
+/// async fn send_email(job: SendEmail, ctx: JobContext, State(mailer): State<Mailer>) -> Result<(), JobError> {
+///     mailer.send(&job.to).await?;
+///     Ok(())
+/// }
+/// ```
+///
+/// It answers with `()`, `Result<(), JobError>` or `Result<(), E>`, where `E` is an error or can be boxed as one, such
+/// as `anyhow::Error`: a retryable failure, or a fatal one where it holds a `Fatal`.
+///
+/// A crate of handlers must be named once in the program (`use my_jobs as _;`), or the linker never sees it.
+///
+/// | key | default | meaning |
+/// |---|---|---|
+/// | `concurrency = 4` | the worker's | how many of these jobs run at once in a process, at least 1 |
+/// | `timeout = "30s"` | the job's, then the worker's | how long one run may take; durations are written as for `Queues` |
+/// | `crate = "path"` | found in `Cargo.toml` | where the generated code finds queuey |
+#[proc_macro_attribute]
+pub fn handler(keys: TokenStream, item: TokenStream) -> TokenStream {
+    handler::attribute(keys.into(), &item.into()).into()
 }
 
 fn expand_with(item: TokenStream, derive: fn(&DeriveInput) -> proc_macro2::TokenStream) -> TokenStream {

@@ -1,7 +1,7 @@
 //! Where the runtime is: the one path that generated code calls into.
 
 use proc_macro_crate::{FoundCrate, crate_name};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::{Lit, Path};
 
@@ -15,6 +15,11 @@ impl Runtime {
     /// The runtime of the crate at `found`.
     pub(crate) fn of(found: impl ToTokens) -> Self {
         Runtime(quote!(#found::__private))
+    }
+
+    /// The same path, laid to `span`: an error at what it leads to then stands there and nowhere else.
+    pub(crate) fn at(&self, span: Span) -> Self {
+        Runtime(self.0.clone().into_iter().map(|token| respanned(token, span)).collect())
     }
 
     /// An expression of type `Duration`.
@@ -65,10 +70,20 @@ fn dependency(package: &str) -> Option<Runtime> {
     Some(Runtime::of(quote!(::#ident)))
 }
 
+fn respanned(mut token: TokenTree, span: Span) -> TokenTree {
+    token.set_span(span);
+    token
+}
+
+/// The place of `span`, for tokens that the user did not write.
+pub(crate) fn generated(span: Span) -> Span {
+    span.resolved_at(Span::call_site())
+}
+
 /// `ident` where it was written, but seen as generated, so that no lint on its use (`deprecated`, say) is laid to
 /// the user's declaration.
 pub(crate) fn unlinted(ident: &Ident) -> Ident {
     let mut ident = ident.clone();
-    ident.set_span(ident.span().resolved_at(Span::call_site()));
+    ident.set_span(generated(ident.span()));
     ident
 }

@@ -24,6 +24,7 @@ impl Scene {
     /// A backend and a queue that is not declared yet; `None` without a broker.
     async fn set(label: &str, options: RabbitMqOptions) -> Option<Self> {
         let Ok(url) = std::env::var("AMQP_URL") else {
+            assert!(std::env::var_os("QUEUEY_BROKER_REQUIRED").is_none(), "AMQP_URL names no broker");
             println!("skipped: AMQP_URL names no broker");
             return None;
         };

@@ -16,19 +16,19 @@
 //!     to: String,
 //! }
 //!
+//! #[handler]
+//! async fn send_email(job: SendEmail, ctx: JobContext) -> Result<(), JobError> {
+//!     println!("mail to {}, attempt {} of {}", job.to, ctx.attempt, ctx.max_attempts);
+//!     Ok(())
+//! }
+//!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> queuey::Result<()> {
 //! let backend = queuey::connect("memory://docs").await?;
 //! let producer = Producer::<AppQueues>::new(backend.clone()).await?;
 //! producer.enqueue(&SendEmail { to: "ada".into() }).await?;
 //!
-//! let worker = Worker::<AppQueues>::builder(backend)
-//!     .handler(FnHandler::<SendEmail, _>::new(async |job, ctx| {
-//!         println!("mail to {}, attempt {} of {}", job.to, ctx.attempt, ctx.max_attempts);
-//!         Ok(())
-//!     }))
-//!     .build()
-//!     .await?;
+//! let worker = Worker::<AppQueues>::builder(backend).discover_handlers().build().await?;
 //! let stop = std::future::ready(()); // a program that serves uses `run_until_signal()`
 //! worker.run_until(stop).await?;
 //! # Ok(())
@@ -46,11 +46,11 @@ pub use queuey_core::{
     AckKind, Backend, Backoff, Body, BoxError, BoxFuture, BuildError, Counts, DEFAULT_MAX_PRIORITY,
     DeadLetter, DeadLetterCause, DeadLetterHook, Delivery, DeliveryStream, EnqueueOptions, Envelope,
     EnvelopeError, Error, Fatal, FnDeadLetterHook, FnHandler, Health, Jitter, Job, JobContext, JobError,
-    JobErrorKind, JobHandler, JobResult, Layer, MAX_DELAY, Malformed, MemoryBackend, Next, Place, Producer,
-    QueueConfig, QueueKind, QueueSet, Reconnecting, Result, RetryDecision, RetryPolicy, RunReport, SameSet,
-    SettleError, Settlement, Stats, Worker, WorkerBuilder, WorkerHandle,
+    JobErrorKind, JobHandler, JobResult, Layer, MAX_DELAY, Malformed, MemoryBackend, Next, Origin, Place,
+    Producer, QueueConfig, QueueKind, QueueSet, Reconnecting, Result, RetryDecision, RetryPolicy, RunReport,
+    SameSet, SettleError, Settlement, State, Stats, Worker, WorkerBuilder, WorkerHandle,
 };
-pub use queuey_macros::{Job, Queues};
+pub use queuey_macros::{Job, Queues, handler};
 #[cfg(feature = "rabbitmq")]
 pub use queuey_rabbitmq::{
     Attempt, BackoffPolicy, ConnectionEvent, DeadLetters, RabbitMqBackend, RabbitMqOptions, Rebuilding,

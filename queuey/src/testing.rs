@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs one job against a handler, as its first attempt under the policy that the handler, the job or the queue give.
 ///
-/// The job goes through JSON first, as it does in production.
+/// The job goes through JSON first, as it does in production. No time limit applies.
 ///
 /// # Panics
 ///
@@ -105,12 +105,8 @@ pub async fn drain<Q: QueueSet, B: Backend + ?Sized>(
     worker: Worker<Q, B>,
 ) -> Result<Stats> {
     let handle = worker.handle();
-    let queues = backend.queue_names();
-    let is_idle = || {
-        let busy =
-            |queue: &String| !(backend.pending(queue).is_empty() && backend.deferred(queue).is_empty());
-        !queues.iter().any(|queue| backend.unsettled(queue) > 0 || busy(queue))
-    };
+    let consumed: Vec<&str> = handle.stats().queues.into_keys().collect();
+    let is_idle = || backend.is_idle(&consumed);
     let idle = async {
         let deadline = Instant::now() + DRAIN_LIMIT;
         let (mut pause, mut seen) = (SHORTEST_PAUSE, handle.stats());
@@ -174,10 +170,10 @@ fn decoded<J: Job>(envelopes: impl Iterator<Item = Envelope>) -> Vec<J> {
 
 #[doc(hidden)]
 #[track_caller]
-pub fn check<J: Job>(backend: &MemoryBackend, what: &str, found: &[J], wanted: Wanted<'_, J>) {
+pub fn check<J: Job>(backend: &MemoryBackend, what: &str, found: &[J], wanted: &Wanted<'_, J>) {
     let (matches, holds) = match wanted {
         Wanted::Any => (found.len(), !found.is_empty()),
-        Wanted::Count(count) => (found.len(), found.len() == count),
+        Wanted::Count(count) => (found.len(), found.len() == *count),
         Wanted::Matching(predicate) => {
             let matching = found.iter().filter(|job| predicate(job)).count();
             (matching, matching > 0)
@@ -193,7 +189,6 @@ pub fn check<J: Job>(backend: &MemoryBackend, what: &str, found: &[J], wanted: W
 
 /// What an assertion asks of the jobs that were found.
 #[doc(hidden)]
-#[derive(Clone, Copy)]
 pub enum Wanted<'a, J> {
     Any,
     Count(usize),
@@ -278,7 +273,7 @@ macro_rules! assert_enqueued {
         match $crate::testing::AsMemory::as_memory(&$backend) {
             backend => {
                 let found = $crate::testing::enqueued::<$job>(backend);
-                $crate::testing::check(backend, "enqueued", &found, $crate::__wanted!($job $(, $($wanted)+)?));
+                $crate::testing::check(backend, "enqueued", &found, &$crate::__wanted!($job $(, $($wanted)+)?));
             }
         }
     };
@@ -293,7 +288,7 @@ macro_rules! assert_settled {
         match $crate::testing::AsMemory::as_memory(&$backend) {
             backend => {
                 let found = $crate::testing::settled::<$job>(backend, $crate::testing::Settled::$how);
-                $crate::testing::check(backend, stringify!($how), &found, $crate::__wanted!($job $(, $($wanted)+)?));
+                $crate::testing::check(backend, stringify!($how), &found, &$crate::__wanted!($job $(, $($wanted)+)?));
             }
         }
     };

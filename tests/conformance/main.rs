@@ -26,7 +26,7 @@ macro_rules! on_rabbitmq {
             $(mod $file {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    let Some(url) = queuey_tests::broker() else { return };
+                    let Some(url) = queuey_tests::shared_broker() else { return };
                     let world = queuey_tests::World::rabbit(&url).await;
                     crate::$group::$file::$case(world.clone()).await;
                     queuey_tests::World::clean_up(&world, &url).await;
@@ -125,6 +125,8 @@ macro_rules! suite {
                 s09_a_stop_works_at_any_time_and_from_anywhere,
                 s09_a_run_that_is_dropped_gives_everything_back,
                 a_worker_whose_backend_closes_ends_with_an_error,
+                a_worker_that_stops_before_it_runs_closes_its_backend_too,
+                what_a_handler_spawned_is_told_when_the_run_is_dropped,
             }
         }
     };

@@ -1,7 +1,14 @@
-//! What the tests share: worlds to run in, queue sets with names of their own, waiting for events, and the ledger.
+//! What the tests share: worlds to run in, queue sets with names of their own, waiting for events, and the ledger; for those on
+//! a broker the shared one, or one of their own, a network that fails on demand, and an operator.
 
 #![allow(clippy::missing_panics_doc, reason = "a test support library panics where a test fails")]
 
+#[cfg(doctest)]
+mod documents;
+mod broker;
+mod node;
+mod proxy;
+mod admin;
 mod ledger;
 mod queues;
 mod rabbit;
@@ -13,9 +20,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use admin::{Admin, Message, QueueState};
+pub use broker::shared_broker;
 pub use ledger::Ledger;
+pub use node::{Node, NodeOptions, broker_version};
+pub use proxy::{Direction, Fault, Frame, NoFrame, Proxy};
 pub use queues::{configure, unique};
-pub use rabbit::broker;
 pub use running::Running;
 pub use world::{DeadBody, Operator, World};
 

@@ -19,15 +19,6 @@ use crate::{DeadBody, Operator, World};
 const HOLDS: [u32; 11] =
     [1_000, 2_000, 3_000, 4_000, 5_000, 6_000, 8_000, 10_000, 20_000, 30_000, 2_147_483_000];
 
-/// The broker that `AMQP_URL` names; says so where there is none.
-pub fn broker() -> Option<String> {
-    let url = std::env::var("AMQP_URL").ok();
-    if url.is_none() {
-        println!("skipped: AMQP_URL names no broker");
-    }
-    url
-}
-
 impl World {
     /// A backend on a broker.
     pub async fn rabbit(url: &str) -> Self {

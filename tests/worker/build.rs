@@ -130,7 +130,7 @@ async fn what_will_hurt_is_warned_of() {
         .job_timeout(Duration::from_secs(10 * 60))
         .build()
         .await;
-    worker.unwrap();
+    drop(worker.unwrap());
     let log = log.text();
     assert!(log.contains("WARN") && log.contains("Forgotten"), "{log}");
     assert!(log.contains("jobs that wait longer than 1m 30s are destroyed by the broker"), "{log}");

@@ -231,6 +231,7 @@ async fn a_backend_that_ignores_the_prefetch_is_not_let_run_ahead() {
     let builder = Worker::<Set>::builder(Arc::new(backend.clone())).handler(handler).concurrency(2);
     let worker = Running::start(builder).await;
     worker.until_ended(100).await;
-    assert!(noted(&most).into_iter().max().unwrap() <= 4, "{:?}", noted(&most));
+    // The prefetch is 4; one more may have come, for a stream is asked for its end while it is full.
+    assert!(noted(&most).into_iter().max().unwrap() <= 5, "{:?}", noted(&most));
     worker.stop().await;
 }

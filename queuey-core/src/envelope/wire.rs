@@ -28,19 +28,24 @@ pub(super) fn encode(envelope: &Envelope) -> Vec<u8> {
 }
 
 /// Whether a payload has anything in it that its own type may not read back: a `null` that was a NaN, an integer
-/// past 64 bits, nesting deeper than the reader goes.
+/// past 64 bits, nesting deeper than the reader goes, a key that was a number.
 pub(super) fn may_not_read_back(json: &str) -> bool {
     let (mut depth, mut digits) = (0_usize, 0_usize);
-    let (mut in_string, mut escaped) = (false, false);
-    for byte in json.bytes() {
+    let (mut in_string, mut escaped, mut is_number) = (false, false, false);
+    let mut bytes = json.bytes().peekable();
+    while let Some(byte) = bytes.next() {
         if in_string {
             in_string = escaped || byte != b'"';
             escaped = !escaped && byte == b'\\';
+            if !in_string && is_number && bytes.peek() == Some(&b':') {
+                return true;
+            }
+            is_number &= byte.is_ascii_digit() || byte == b'-';
             continue;
         }
         digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
         match byte {
-            b'"' => in_string = true,
+            b'"' => (in_string, is_number) = (true, true),
             b'[' | b'{' => depth += 1,
             b']' | b'}' => depth = depth.saturating_sub(1),
             b'n' => return true,

@@ -49,8 +49,8 @@ impl Consumer {
         closed: CancellationToken,
         prefetch: u16,
     ) -> DeliveryStream {
-        queue.consumer_joins();
-        let (unsettled, stream) = (AtomicUsize::new(0), Arc::default());
+        let (unsettled, stream) = (AtomicUsize::new(0), Arc::<AtomicWaker>::default());
+        queue.consumer_joins(stream.clone());
         let consumer = Consumer { queue, history, closed, prefetch: prefetch.into(), unsettled, stream };
         Box::pin(Deliveries { consumer: Arc::new(consumer), next_due: None })
     }
@@ -64,10 +64,10 @@ impl Consumer {
         match body {
             Body::Job(envelope) => {
                 self.unsettled.fetch_add(1, SeqCst);
-                self.queue.unsettled.fetch_add(1, SeqCst);
                 Ok(Box::new(MemoryDelivery { consumer: self.clone(), envelope: Some(envelope), place }))
             }
             Body::Foreign(bytes, reason) => {
+                self.queue.unsettled.fetch_sub(1, SeqCst);
                 let reported = bytes.get(..MAX_REPORTED_BODY).unwrap_or(&bytes).to_vec();
                 self.queue.kill(Message { body: Body::Foreign(bytes, reason.clone()), place }, String::new());
                 let queue = self.queue.config().name.clone();
@@ -138,12 +138,13 @@ impl MemoryDelivery {
         let queue = &self.consumer.queue.clone();
         let kind = match settlement {
             Settlement::Requeue => {
-                self.hand_back();
+                self.hand_back(true);
                 return Ok(());
             }
             Settlement::DeadLetter { reason, .. } => {
-                if let Some(envelope) = self.take() {
+                if let Some(envelope) = self.envelope.take() {
                     queue.kill(Message { body: Body::Job(envelope), place: self.place }, reason);
+                    self.consumer.settled();
                 }
                 return Ok(());
             }
@@ -178,9 +179,12 @@ impl MemoryDelivery {
         envelope
     }
 
-    fn hand_back(&mut self) {
-        if let Some(envelope) = self.take() {
-            self.consumer.queue.take_back(Message { body: Body::Job(envelope), place: self.place });
+    /// Goes back to its queue, `given` back or lost.
+    fn hand_back(&mut self, given: bool) {
+        if let Some(envelope) = self.envelope.take() {
+            let message = Message { body: Body::Job(envelope), place: self.place };
+            self.consumer.queue.take_back(message, given);
+            self.consumer.settled();
         }
     }
 }
@@ -191,7 +195,7 @@ impl Delivery for MemoryDelivery {
     }
 
     fn redelivered(&self) -> bool {
-        self.place.returns > 0
+        self.place.redelivered
     }
 
     fn delivery_count(&self) -> Option<u32> {
@@ -209,6 +213,10 @@ impl Delivery for MemoryDelivery {
         })
     }
 
+    fn is_lost(&self) -> bool {
+        self.consumer.closed.is_cancelled()
+    }
+
     fn lost(&self) -> BoxFuture<'static, ()> {
         Box::pin(self.consumer.closed.clone().cancelled_owned())
     }
@@ -216,6 +224,6 @@ impl Delivery for MemoryDelivery {
 
 impl Drop for MemoryDelivery {
     fn drop(&mut self) {
-        self.hand_back();
+        self.hand_back(false);
     }
 }

@@ -36,9 +36,10 @@ use queue::{MemoryQueue, Message, check_size};
 /// the queues. For tests it tells what is where; every such look is a snapshot.
 ///
 /// ```
+/// # extern crate queuey_core as queuey;
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> queuey_core::Result<()> {
-/// use queuey_core::{Backend, Envelope, MemoryBackend, QueueConfig};
+/// # async fn main() -> queuey::Result<()> {
+/// use queuey::{Backend, Envelope, MemoryBackend, QueueConfig};
 ///
 /// let backend = MemoryBackend::new();
 /// backend.declare(&[QueueConfig::new("emails")]).await?;
@@ -75,6 +76,18 @@ impl MemoryBackend {
             .queues()
             .get(queue)
             .map_or(0, |queue| queue.unsettled.load(std::sync::atomic::Ordering::SeqCst))
+    }
+
+    /// Whether these queues have nothing ready, held or in the hands of workers, all at one instant; foreign messages
+    /// count too.
+    pub fn is_idle(&self, queues: &[&str]) -> bool {
+        let look = || {
+            let known = self.0.queues();
+            let of = |queue: &&str| known.get(*queue).map_or(Some(0), |queue| queue.idle_after());
+            queues.iter().map(of).collect::<Option<Vec<u64>>>()
+        };
+        // A job may go from one queue to another between two looks; then something came in.
+        look().is_some_and(|first| look().as_ref() == Some(&first))
     }
 
     /// The jobs that are held for a queue, the first one due first.
@@ -234,7 +247,7 @@ impl Backend for MemoryBackend {
     fn close(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             self.0.closed.cancel();
-            self.0.queues().values().for_each(|queue| queue.wake());
+            self.0.queues().values().for_each(|queue| queue.wake_all());
             Ok(())
         })
     }

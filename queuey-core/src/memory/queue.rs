@@ -3,7 +3,10 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -38,8 +41,10 @@ struct State {
     malformed: Vec<(Vec<u8>, String)>,
     /// The streams of consumers that found nothing.
     idle: Vec<Arc<AtomicWaker>>,
-    consumers: usize,
+    consumers: Vec<Arc<AtomicWaker>>,
     next_number: u64,
+    /// How often anything came in or was handed out.
+    activity: u64,
 }
 
 /// A message on a queue.
@@ -62,7 +67,9 @@ pub(super) struct Place {
     /// Its place within the level.
     number: u64,
     expires: Option<Instant>,
-    /// How often it was handed out and never settled.
+    /// Whether it was handed out before.
+    pub(super) redelivered: bool,
+    /// How often it was handed out and never settled, as the queue counts.
     pub(super) returns: u32,
 }
 
@@ -97,8 +104,9 @@ impl MemoryQueue {
             dead: Vec::new(),
             malformed: Vec::new(),
             idle: Vec::new(),
-            consumers: 0,
+            consumers: Vec::new(),
             next_number: 0,
+            activity: 0,
         };
         MemoryQueue { config, unsettled: AtomicUsize::new(0), state: Mutex::new(state) }
     }
@@ -137,6 +145,7 @@ impl MemoryQueue {
         }
         let due = due_after(delay)?;
         let mut state = self.lock();
+        state.activity += 1;
         state.held.hold(due, Message::new(envelope));
         state.wake();
         Ok(())
@@ -152,9 +161,9 @@ impl MemoryQueue {
 
     fn check(&self, envelope: &Envelope) -> Result<()> {
         envelope.check()?;
-        // Small fields are not worth writing the envelope out for.
-        match envelope.payload.get().len() {
-            size if size < MAX_MESSAGE / 2 => Ok(()),
+        // What is far below the limit is not worth writing out.
+        match envelope.rough_size() {
+            size if size < MAX_MESSAGE / 8 => Ok(()),
             _ => check_size(envelope.to_bytes().len()),
         }
     }
@@ -171,6 +180,7 @@ impl MemoryQueue {
     fn enter(&self, state: &mut State, message: Message, due: Option<Instant>) {
         let number = state.next_number;
         state.next_number += 1;
+        state.activity += 1;
         let expires = self.config.message_ttl.map(|ttl| due.unwrap_or_else(Instant::now) + ttl);
         let level = self.level(message.place.level);
         let place = Place { level, number, expires, ..message.place };
@@ -185,8 +195,13 @@ impl MemoryQueue {
     }
 
     /// Takes back a message that was handed out and never settled, to the place it had.
-    pub(super) fn take_back(&self, mut message: Message) {
-        message.place.returns = message.place.returns.saturating_add(1);
+    ///
+    /// What was `given` back does not count on a quorum queue, and is flagged all the same (RabbitMQ 4.3).
+    pub(super) fn take_back(&self, mut message: Message, given: bool) {
+        message.place.redelivered = true;
+        if !(given && self.config.kind == QueueKind::Quorum) {
+            message.place.returns = message.place.returns.saturating_add(1);
+        }
         let mut state = self.lock();
         if self.is_over_the_brokers_limit(&message) {
             self.keep_dead(&mut state, message, "delivered too often without being settled".to_owned());
@@ -204,11 +219,15 @@ impl MemoryQueue {
         self.config.kind == QueueKind::Quorum && message.place.returns > limit
     }
 
-    /// The next message, or when it is worth looking again. A consumer that finds nothing is woken by the next one.
+    /// The next message, in hand from now on, or when it is worth looking again. A consumer that finds nothing is woken by the next one.
     pub(super) fn next(&self, stream: &Arc<AtomicWaker>) -> Result<Message, Option<Instant>> {
         let mut state = self.lock();
         self.bring_up_to_date(&mut state);
         let next = state.ready.values_mut().find_map(VecDeque::pop_front);
+        if next.is_some() {
+            self.unsettled.fetch_add(1, SeqCst);
+            state.activity += 1;
+        }
         next.ok_or_else(|| {
             if !state.idle.iter().any(|idle| Arc::ptr_eq(idle, stream)) {
                 state.idle.push(stream.clone());
@@ -280,25 +299,34 @@ impl MemoryQueue {
         self.lock().malformed.clone()
     }
 
-    pub(super) fn consumer_joins(&self) {
-        self.lock().consumers += 1;
+    pub(super) fn consumer_joins(&self, stream: Arc<AtomicWaker>) {
+        self.lock().consumers.push(stream);
     }
 
     pub(super) fn consumer_leaves(&self, stream: &Arc<AtomicWaker>) {
         let mut state = self.lock();
-        state.consumers -= 1;
+        state.consumers.retain(|consumer| !Arc::ptr_eq(consumer, stream));
         state.idle.retain(|idle| !Arc::ptr_eq(idle, stream));
         // A wake-up that was meant for it goes to the others.
         state.wake();
     }
 
     pub(super) fn has_consumers(&self) -> bool {
-        self.lock().consumers > 0
+        !self.lock().consumers.is_empty()
     }
 
-    /// Wakes every consumer that waits for a message.
-    pub(super) fn wake(&self) {
-        self.lock().wake();
+    /// Wakes every consumer, whatever it waits for.
+    pub(super) fn wake_all(&self) {
+        self.lock().consumers.iter().for_each(|stream| stream.wake());
+    }
+
+    /// How often anything came in or was handed out so far, unless something is ready, held or in hand.
+    pub(super) fn idle_after(&self) -> Option<u64> {
+        let mut state = self.lock();
+        self.bring_up_to_date(&mut state);
+        let ready = state.ready.values().any(|level| !level.is_empty());
+        let idle = !ready && state.held.is_empty() && self.unsettled.load(SeqCst) == 0;
+        idle.then_some(state.activity)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

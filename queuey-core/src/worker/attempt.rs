@@ -4,16 +4,21 @@ use std::{any::Any, borrow::Cow, panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
+use tracing::warn;
 
 use crate::{
     BoxFuture,
+    backend::Delivery,
+    clock,
     context::{JobContext, Signals},
-    envelope::Envelope,
     job_error::{JobError, JobErrorKind, JobResult},
     layer::{Layers, Next},
     retry::RetryPolicy,
     worker::registry::{Decoded, Registered},
 };
+
+/// A run that comes back this much after its limit did not get there by waiting.
+const BLOCKED: Duration = Duration::from_millis(100);
 
 /// What an attempt came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +57,10 @@ pub(crate) enum Prepared<'a> {
 pub(crate) fn prepare<'a>(
     registered: &'a Registered,
     queue: &'static str,
-    envelope: &Envelope,
+    delivery: &dyn Delivery,
     signals: Signals,
 ) -> Prepared<'a> {
+    let envelope = delivery.envelope();
     let policy = Cow::Borrowed(&registered.policy);
     let read = guard(|| {
         let job = registered.handler.decode(&envelope.payload).map_err(|error| undecodable(&error))?;
@@ -69,7 +75,8 @@ pub(crate) fn prepare<'a>(
         }
     };
     let policy = own_policy.map_or(policy, Cow::Owned);
-    let ctx = JobContext::of(envelope, registered.job, queue, policy.max_attempts.max(1), signals);
+    let mut ctx = JobContext::of(envelope, registered.job, queue, policy.max_attempts.max(1), signals);
+    ctx.redeliveries = delivery.delivery_count().unwrap_or(ctx.redeliveries);
     Prepared::Ready(Ready { job, ctx, policy, timeout: registered.timeout })
 }
 
@@ -95,23 +102,34 @@ fn bounded(
     Box::pin(async move {
         // The handler's future is made, polled and dropped in here, so that a panic in any of it is caught.
         let run = AssertUnwindSafe(async move {
-            let run = job.run(ctx.cut_off_at(timeout.map(cut_off)));
             match timeout {
-                None => run.await,
-                Some(limit) => {
-                    tokio::time::timeout(limit, run).await.unwrap_or_else(|_| Err(JobError::timed_out(limit)))
-                }
+                None => job.run(ctx).await,
+                Some(limit) => within(limit, job, ctx).await,
             }
         });
         run.catch_unwind().await.unwrap_or_else(|panic| Err(JobError::panicked(message(panic))))
     })
 }
 
+async fn within(limit: Duration, job: Box<dyn Decoded>, ctx: JobContext) -> JobResult {
+    let start = Instant::now();
+    let run = job.run(ctx.cut_off_at(Some(cut_off(limit))));
+    let result = tokio::time::timeout(limit, run).await.unwrap_or_else(|_| Err(JobError::timed_out(limit)));
+    let took = start.elapsed();
+    // Only an await lets a run be cut off.
+    if took > limit + BLOCKED {
+        warn!(
+            ?took,
+            ?limit,
+            "the handler blocked its thread past its limit: use `tokio::task::spawn_blocking`"
+        );
+    }
+    result
+}
+
 /// When `cancelled()` fires before a run is cut off: in its last tenth, at most a second before.
 fn cut_off(timeout: Duration) -> Instant {
-    let notice = (timeout / 10).min(Duration::from_secs(1));
-    let now = Instant::now();
-    now.checked_add(timeout - notice).unwrap_or(now + Duration::from_secs(86_400 * 365))
+    clock::after(timeout - (timeout / 10).min(Duration::from_secs(1)))
 }
 
 fn undecodable(error: &serde_json::Error) -> Outcome {

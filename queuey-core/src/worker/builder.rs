@@ -9,14 +9,17 @@ use crate::{
     backend::Backend,
     dead_letter::{DeadLetterHook, ErasedHook},
     duration::human,
-    error::{BuildError, Error, Result},
+    error::{BuildError, Error, Origin, Result},
+    extract::States,
     handler::JobHandler,
     job::{Job, JobRegistration, SameSet},
     layer::{ErasedLayer, Layer},
-    queue::{MAX_DELAY, QueueConfig, QueueSet},
+    queue::{MAX_DELAY, QueueConfig, QueueKind, QueueSet},
     retry::RetryPolicy,
     worker::{
         Worker,
+        discovery::discover,
+        job_names::check_job_names,
         plan::{DEFAULT_ACK_TIMEOUT, Plan, QueuePlan},
         registry::{Registered, Registry},
         stats::Counters,
@@ -30,6 +33,10 @@ const DEFAULT_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct WorkerBuilder<Q, B: Backend + ?Sized = dyn Backend> {
     backend: Arc<B>,
     handlers: Vec<Registered>,
+    discover_handlers: bool,
+    states: States,
+    /// What was wrong with the calls so far; the rest is found by `build()`.
+    mistakes: Vec<BuildError>,
     queues: Option<Vec<Q>>,
     concurrency: Option<usize>,
     job_timeout: Option<Duration>,
@@ -48,6 +55,9 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
         WorkerBuilder {
             backend,
             handlers: Vec::new(),
+            discover_handlers: false,
+            states: States::default(),
+            mistakes: Vec::new(),
             queues: None,
             concurrency: None,
             job_timeout: None,
@@ -62,14 +72,34 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
         }
     }
 
-    /// Adds the handler of a job. Two for one job are an error of [`build`](Self::build) that names both places.
+    /// Adds the handler of a job. Two for one job are an error of [`build`](Self::build) that names both places; a
+    /// discovered one is left aside for it, which is how a test puts a fake in its place.
     #[track_caller]
     pub fn handler<H>(mut self, handler: H) -> Self
     where
         H: JobHandler,
         <H::Job as Job>::Queue: SameSet<Q>,
     {
-        self.handlers.push(Registered::new(handler, Location::caller().into()));
+        let origin = Origin { function: None, place: Location::caller().into() };
+        self.handlers.push(Registered::new(handler, origin));
+        self
+    }
+
+    /// Adds every function with `#[handler]` for jobs of this queue set that is linked into the program. Two for one
+    /// job are an error of [`build`](Self::build).
+    ///
+    /// The linker sees a crate of handlers only where it is named once in the program, as in `use my_jobs as _;`.
+    /// Where none is found at all, that is a warning.
+    pub fn discover_handlers(mut self) -> Self {
+        self.discover_handlers = true;
+        self
+    }
+
+    /// Gives a value to the discovered handlers that take it as `State<T>`: each run gets a clone. A value that no
+    /// one gave, and two of one type, are errors of [`build`](Self::build).
+    #[track_caller]
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.mistakes.extend(self.states.give(value, Location::caller().into()).err());
         self
     }
 
@@ -146,12 +176,13 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
     ///
     /// [`Error::NoHandler`]; [`Error::Build`] with every mistake; what [`Backend::declare`] gives.
     pub async fn build(mut self) -> Result<Worker<Q, B>> {
-        if self.handlers.is_empty() {
+        if self.handlers.is_empty() && !self.discover_handlers {
             return Err(Error::NoHandler);
         }
-        let mut mistakes = Vec::new();
+        let mut mistakes = std::mem::take(&mut self.mistakes);
         let queues = self.queue_plans(&mut mistakes);
-        let registry = self.registry(&mut mistakes);
+        let registry = self.registry(&queues, &mut mistakes);
+        check_job_names::<Q>(&registry, &mut mistakes);
         self.check_handlers_present(&queues, &registry, &mut mistakes);
         check_waits(&queues, &registry, &mut mistakes);
         check_room(&registry, self.concurrency, &mut mistakes);
@@ -161,7 +192,7 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
         let configs: Vec<QueueConfig> = queues.iter().map(|queue| queue.config.clone()).collect();
         self.backend.declare(&configs).await?;
         let prefetched = || queues.iter().map(|queue| usize::from(queue.config.prefetch)).sum();
-        let concurrency = self.concurrency.unwrap_or_else(prefetched);
+        let concurrency = self.concurrency.unwrap_or_else(prefetched).max(1);
         let plan = Plan {
             queues,
             registry,
@@ -197,8 +228,12 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
     }
 
     /// Registers the handlers, each with the policy and the limits that win.
-    fn registry(&mut self, mistakes: &mut Vec<BuildError>) -> Registry {
+    fn registry(&mut self, queues: &[QueuePlan], mistakes: &mut Vec<BuildError>) -> Registry {
         let mut handlers = std::mem::take(&mut self.handlers);
+        if self.discover_handlers {
+            let is_consumed = |name: &str| queues.iter().any(|queue| queue.name == name);
+            handlers.extend(discover::<Q>(&handlers, &self.states, is_consumed, mistakes));
+        }
         for handler in &mut handlers {
             if let Some(policy) = self.queue_overrides.get(handler.queue) {
                 handler.policy = policy.clone();
@@ -277,7 +312,8 @@ fn warn_of_idle_settings(plan: &Plan, overrides: &HashMap<&'static str, RetryPol
 
 fn warn_of_expiry(plan: &Plan) {
     for queue in &plan.queues {
-        if let (Some(ttl), false) = (queue.config.message_ttl, queue.config.dead_letter_expired) {
+        let is_kept = queue.config.dead_letter_expired || queue.config.kind == QueueKind::Quorum;
+        if let (Some(ttl), false) = (queue.config.message_ttl, is_kept) {
             warn!(
                 queue = queue.name,
                 "jobs that wait longer than {} are destroyed by the broker: set `dead_letter_expired` to keep them",

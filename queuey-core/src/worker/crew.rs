@@ -2,7 +2,6 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use futures_util::FutureExt;
 use tokio::{
     task::{Id, JoinError, JoinSet},
     time::Instant,
@@ -12,24 +11,21 @@ use uuid::Uuid;
 
 use crate::{
     backend::Delivery,
+    clock,
     dead_letter::Malformed,
     worker::{
-        dispatch::{Reserved, Work, dispatch},
+        dispatch::{Ended, Work, dispatch},
         in_hand::InHand,
+        isolation::{Arrived, Isolation},
         plan::Plan,
         receive::Ticket,
-        redelivery::runs_alone,
+        redelivery::{Admission, admit, runs_alone},
         settle::{hand_back, report_malformed},
         slots::{Slot, Slots},
+        stats::count,
         waiting::{Arrival, WaitingRoom},
     },
 };
-
-/// How long a job that is to run alone waits for the others to end.
-const ISOLATION_WAIT: Duration = Duration::from_secs(60);
-
-/// How long a slot is kept for the copy of a redelivery; another worker may get it.
-const RESERVATION: Duration = Duration::from_secs(5);
 
 /// A delivery that waits for its turn.
 pub(crate) struct Waiting {
@@ -44,11 +40,11 @@ pub(crate) struct Crew {
     plan: Arc<Plan>,
     room: WaitingRoom<Waiting>,
     slots: Arc<Slots>,
-    tasks: JoinSet<Option<Reserved>>,
+    tasks: JoinSet<Ended>,
     in_hand: HashMap<Id, Arc<InHand>>,
-    isolating_since: Option<Instant>,
-    /// A slot that is kept, and until when.
-    reserved: Option<(Reserved, Instant)>,
+    isolation: Isolation<Waiting>,
+    /// Jobs that ran and were settled.
+    finished: u64,
 }
 
 impl Crew {
@@ -58,31 +54,37 @@ impl Crew {
             slots: Slots::new(plan.concurrency, plan.registry.limits()),
             tasks: JoinSet::new(),
             in_hand: HashMap::new(),
-            isolating_since: None,
-            reserved: None,
+            isolation: Isolation::new(),
+            finished: 0,
             plan,
         }
     }
 
     /// Takes a delivery in; it waits for its turn, unless a slot is kept for it.
     pub(crate) fn enter(&mut self, queue: usize, ticket: Ticket, delivery: Box<dyn Delivery>) {
-        let queue_plan = &self.plan.queues[queue];
-        let envelope = delivery.envelope();
-        let registered = self.plan.registry.find(&envelope.job_type);
+        let registered = self.plan.registry.find(&delivery.envelope().job_type);
         let limit = registered.and_then(|registered| registered.limit);
-        if let Some((reserved, _)) = self.reserved.take_if(|(kept, _)| kept.job_id == envelope.job_id) {
-            let waiting = Waiting { queue, delivery, ticket, limit };
-            return self.begin(waiting, reserved.slot);
+        let job_id = delivery.envelope().job_id;
+        match self.isolation.arrived(job_id, Waiting { queue, delivery, ticket, limit }) {
+            Arrived::Starts(waiting, slot) => self.begin(waiting, slot),
+            Arrived::Kept => {}
+            Arrived::Other(waiting) => self.seat(waiting),
         }
+    }
+
+    fn seat(&mut self, waiting: Waiting) {
+        let queue = &self.plan.queues[waiting.queue];
+        let delivery = &*waiting.delivery;
+        let has_handler = self.plan.registry.find(&delivery.envelope().job_type).is_some();
         let arrival = Arrival {
-            queue,
-            limit,
-            alone: registered.is_some() && runs_alone(&*delivery, queue_plan.config.redelivery_limit),
+            queue: waiting.queue,
+            limit: waiting.limit,
+            alone: has_handler && runs_alone(delivery, queue.config.redelivery_limit),
             // The copy of a redelivery takes the place that the redelivery had.
-            first: envelope.redeliveries > 0 && !delivery.redelivered(),
-            overdue: Instant::now() + queue_plan.longest_wait(),
+            first: delivery.envelope().redeliveries > 0 && !delivery.redelivered(),
+            overdue: clock::after(queue.longest_wait()),
         };
-        self.room.enter(arrival, Waiting { queue, delivery, ticket, limit });
+        self.room.enter(arrival, waiting);
     }
 
     /// Reports a message that is no job, in a task of its own: the hook may take its time.
@@ -91,7 +93,7 @@ impl Crew {
         self.tasks.spawn(async move {
             let _ticket = ticket;
             report_malformed(&plan, &plan.queues[queue], malformed).await;
-            None
+            Ended::Unrun
         });
     }
 
@@ -99,7 +101,7 @@ impl Crew {
     pub(crate) fn start(&mut self) {
         while let Some((waiting, slot)) = self.next_to_start() {
             // What the broker will hand out again anyway is not worth a run.
-            if waiting.delivery.lost().now_or_never().is_some() {
+            if waiting.delivery.is_lost() {
                 continue;
             }
             self.begin(waiting, slot);
@@ -107,15 +109,19 @@ impl Crew {
     }
 
     fn begin(&mut self, Waiting { queue, delivery, ticket, .. }: Waiting, slot: Slot) {
-        let envelope = delivery.envelope();
+        let (envelope, queue_plan) = (delivery.envelope(), &self.plan.queues[queue]);
+        let job_id = envelope.job_id;
         let span = info_span!(
             "job",
-            job_id = %envelope.job_id,
+            %job_id,
             job_type = envelope.job_type,
-            queue = self.plan.queues[queue].name,
+            queue = queue_plan.name,
             attempt = envelope.attempt
         );
-        let in_hand = Arc::new(InHand::new(envelope.job_id, queue));
+        if slot.is_alone() && admit(&*delivery, queue_plan.config.redelivery_limit) == Admission::Copy {
+            self.isolation.expect(job_id);
+        }
+        let in_hand = Arc::new(InHand::new(job_id, queue));
         let work = Work { delivery, in_hand: in_hand.clone(), slot, ticket };
         let task = self.tasks.spawn(dispatch(self.plan.clone(), work).instrument(span));
         self.in_hand.insert(task.id(), in_hand);
@@ -126,39 +132,30 @@ impl Crew {
         if !self.slots.are_free() {
             return None;
         }
-        if !self.room.has_alone() {
-            self.isolating_since = None;
-            let waiting = self.room.next(|limit| self.slots.allow(limit))?;
-            let slot = self.slots.take(waiting.limit, false);
-            return Some((waiting, slot));
+        self.room.drop_alone(|waiting| waiting.delivery.is_lost());
+        if self.room.has_alone() {
+            let isolated = self.isolation.admits(self.slots.nothing_runs(), Instant::now())?;
+            let allowed = |waiting: &Waiting| waiting.limit.is_none_or(|limit| self.slots.allow(limit));
+            if let Some(waiting) = self.room.next_alone(allowed) {
+                let slot = self.slots.take(waiting.limit, isolated);
+                return Some((waiting, slot));
+            }
+        } else {
+            self.isolation.nobody_waits();
         }
-        let since = *self.isolating_since.get_or_insert_with(Instant::now);
-        let isolated = self.slots.nothing_runs();
-        if !isolated && since.elapsed() < ISOLATION_WAIT {
-            return None;
-        }
-        self.isolating_since = None;
-        let waiting = self.room.next_alone()?;
-        if !isolated {
-            let job_id = waiting.delivery.envelope().job_id;
-            warn!(%job_id, "others still run after a minute: a job that was redelivered often is run beside them");
-        }
-        let slot = self.slots.take(waiting.limit, isolated);
+        let waiting = self.room.next(|limit| self.slots.allow(limit))?;
+        let slot = self.slots.take(waiting.limit, false);
         Some((waiting, slot))
     }
 
     /// Resolves when something ended, so that more may start.
     pub(crate) async fn progress(&mut self) {
-        let isolation =
-            self.isolating_since.filter(|_| self.room.has_alone()).map(|since| since + ISOLATION_WAIT);
-        let overdue = self.room.first_overdue();
-        let reservation = self.reserved.as_ref().map(|(_, until)| *until);
+        let (isolation, overdue) = (self.isolation.deadline(Instant::now()), self.room.first_overdue());
         tokio::select! {
             biased;
             Some(ended) = self.tasks.join_next_with_id() => self.ended(ended),
             () = self.slots.released() => {}
-            () = at(isolation) => {}
-            () = at(reservation) => self.reserved = None,
+            () = at(isolation) => self.isolation.expire(Instant::now()),
             () = at(overdue) => self.hand_back_overdue(),
         }
         while let Some(ended) = self.tasks.try_join_next_with_id() {
@@ -166,22 +163,30 @@ impl Crew {
         }
     }
 
-    fn ended(&mut self, ended: Result<(Id, Option<Reserved>), JoinError>) {
-        let id = match ended {
-            Ok((id, reserved)) => {
-                if let Some(reserved) = reserved {
-                    self.reserved = Some((reserved, Instant::now() + RESERVATION));
-                }
-                id
-            }
+    fn ended(&mut self, ended: Result<(Id, Ended), JoinError>) {
+        let (id, ended) = match ended {
+            Ok(ended) => ended,
             Err(error) => {
                 if error.is_panic() {
                     error!(%error, "the worker itself panicked: the job goes back to its queue");
                 }
-                error.id()
+                (error.id(), Ended::Unrun)
             }
         };
-        self.in_hand.remove(&id);
+        let Some(in_hand) = self.in_hand.remove(&id) else { return };
+        match ended {
+            Ended::Copied(slot) if slot.is_alone() => {
+                if let Some((waiting, slot)) = self.isolation.reserve(in_hand.job_id, slot, Instant::now()) {
+                    self.begin(waiting, slot);
+                }
+                return;
+            }
+            Ended::Ran => self.finished += 1,
+            Ended::Copied(_) | Ended::Unrun => {}
+        }
+        if let Some(early) = self.isolation.no_copy(in_hand.job_id) {
+            self.seat(early);
+        }
     }
 
     fn hand_back_overdue(&mut self) {
@@ -194,7 +199,8 @@ impl Crew {
 
     /// Hands back all that waits, and says how many those are.
     pub(crate) fn hand_back_waiting(&mut self) -> u64 {
-        let waiting = self.room.clear();
+        let mut waiting = self.room.clear();
+        waiting.extend(self.isolation.clear());
         let count = waiting.len() as u64;
         waiting.into_iter().for_each(|waiting| self.hand_back(waiting));
         count
@@ -205,7 +211,7 @@ impl Crew {
         self.tasks.spawn(async move {
             let Waiting { queue, delivery, ticket: _ticket, .. } = waiting;
             hand_back(&plan.queues[queue], delivery).await;
-            None
+            Ended::Unrun
         });
     }
 
@@ -216,28 +222,44 @@ impl Crew {
         }
     }
 
-    /// How many jobs are under way.
-    pub(crate) fn under_way(&self) -> u64 {
-        self.in_hand.len() as u64
+    /// How many jobs ran and were settled so far.
+    pub(crate) fn finished(&self) -> u64 {
+        self.finished
     }
 
-    /// Aborts everything and waits at most `patience` for it to be gone: a handler that blocks its thread stays.
+    /// Aborts everything and waits at most `patience` for it to be gone: a handler that blocks its thread stays. Gives
+    /// those that did not come to their end by themselves.
     pub(crate) async fn abort(&mut self, patience: Duration) -> Vec<Uuid> {
-        let aborted = self.in_hand.values().map(|in_hand| in_hand.job_id).collect();
-        let hands: Vec<Arc<InHand>> = self.in_hand.values().cloned().collect();
+        let mut cut_off = self.in_hand.clone();
         self.tasks.abort_all();
-        let _ = tokio::time::timeout(patience, self.all_ended()).await;
-        for in_hand in hands {
-            if let Some(delivery) = in_hand.take() {
-                let plan = self.plan.clone();
-                self.tasks.spawn(async move {
-                    hand_back(&plan.queues[in_hand.queue], delivery).await;
-                    None
-                });
+        let all_gone = async {
+            while let Some(ended) = self.tasks.join_next_with_id().await {
+                if let Ok((id, _)) = &ended {
+                    cut_off.remove(id);
+                }
+                self.ended(ended);
             }
+        };
+        let _ = tokio::time::timeout(patience, all_gone).await;
+        for in_hand in cut_off.values() {
+            self.take_back(in_hand);
         }
         let _ = tokio::time::timeout(patience, self.all_ended()).await;
-        aborted
+        cut_off.values().map(|in_hand| in_hand.job_id).collect()
+    }
+
+    /// Hands back the delivery of a job that was cut off. One that was being settled went back when its task was dropped.
+    fn take_back(&mut self, in_hand: &Arc<InHand>) {
+        let (plan, queue) = (self.plan.clone(), in_hand.queue);
+        match in_hand.take() {
+            Some(delivery) => {
+                self.tasks.spawn(async move {
+                    hand_back(&plan.queues[queue], delivery).await;
+                    Ended::Unrun
+                });
+            }
+            None => count(&plan.queues[queue].counters.requeued),
+        }
     }
 }
 

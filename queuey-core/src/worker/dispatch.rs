@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tracing::{info, warn};
-use uuid::Uuid;
 
 use crate::{
     backend::{Delivery, SettleError},
@@ -12,13 +11,14 @@ use crate::{
     error::with_sources,
     settlement::Settlement,
     worker::{
-        attempt::{self, Prepared},
+        attempt::{self, Attempt, Prepared},
         in_hand::InHand,
         judge::{Case, Verdict, judge},
-        plan::{Plan, QueuePlan},
+        plan::Plan,
         receive::Ticket,
         redelivery::{Admission, admit},
-        settle::{Desk, carry_out},
+        registry::Registered,
+        settle::{Desk, carry_out, hand_back},
         slots::Slot,
         stats::{Counters, count},
     },
@@ -34,99 +34,117 @@ pub(crate) struct Work {
     pub(crate) ticket: Ticket,
 }
 
-/// A slot that is kept for the copy of a redelivery that is to run alone.
-pub(crate) struct Reserved {
-    pub(crate) job_id: Uuid,
-    pub(crate) slot: Slot,
+/// How a delivery that started came to its end.
+pub(crate) enum Ended {
+    /// Its job ran and was settled.
+    Ran,
+    /// A copy takes its place; the slot was taken for both.
+    Copied(Slot),
+    /// It ended without a run, or what the run came to is void.
+    Unrun,
 }
 
 /// Finds the handler, admits the delivery, runs the job, judges and settles.
-pub(crate) async fn dispatch(plan: Arc<Plan>, work: Work) -> Option<Reserved> {
+pub(crate) async fn dispatch(plan: Arc<Plan>, work: Work) -> Ended {
     let Work { delivery, in_hand, slot, ticket: _ticket } = work;
-    let queue = &plan.queues[in_hand.queue];
-    let desk = Desk { plan: &plan, queue, max_attempts: queue.config.retry.max_attempts };
-
+    let desk = Desk::new(&plan, in_hand.queue);
     let Some(registered) = plan.registry.find(&delivery.envelope().job_type) else {
         drop(slot);
-        let reason = format!("no handler for job `{}` in this worker", delivery.envelope().job_type);
-        carry_out(desk, delivery, Verdict::dead(DeadLetterCause::NoHandler, reason)).await;
-        return None;
+        return unhandled(desk, delivery).await;
     };
-
-    let desk = Desk { max_attempts: registered.policy.max_attempts, ..desk };
-    let delivery = match admitted(desk, delivery).await {
-        Admitted::Runs(delivery) => delivery,
-        Admitted::Copied => return slot.is_alone().then_some(Reserved { job_id: in_hand.job_id, slot }),
-        Admitted::Ended => return None,
+    let desk = desk.under(&registered.policy);
+    let (delivery, slot) = match admitted(desk, delivery, slot).await {
+        Admitted::Runs(delivery, slot) => (delivery, slot),
+        Admitted::Ends(ended) => return ended,
     };
-
-    let signals = Signals { shutdown: plan.shutdown.clone(), cut_off: None, delivery: Some(in_hand.clone()) };
-    let (attempt, delivery) = match attempt::prepare(registered, queue.name, delivery.envelope(), signals) {
-        Prepared::Over(attempt) => (attempt, delivery),
-        Prepared::Ready(ready) => {
-            let _running = Running::begin(&queue.counters);
-            in_hand.hold(delivery);
-            let attempt = ready.run(&plan.layers).await;
-            // A shutdown that took the delivery back has handed it back: what the run came to is void.
-            let delivery = in_hand.take()?;
-            (attempt, delivery)
-        }
+    let Some((attempt, delivery)) = attempted(desk, registered, &in_hand, delivery).await else {
+        return Ended::Unrun;
     };
     drop(slot);
-
-    let case = Case {
-        envelope: delivery.envelope(),
-        policy: &attempt.policy,
-        max_deferrals: registered.max_deferrals,
-        deferral_priority: queue.config.deferral_priority(),
-        stopping: plan.shutdown.is_cancelled(),
-        age: delivery.envelope().age(),
-        random: fastrand::f64(),
-    };
-    let desk = Desk { max_attempts: attempt.policy.max_attempts, ..desk };
-    let verdict = judge(&case, attempt.outcome);
-
+    let desk = desk.under(&attempt.policy);
+    let verdict = judged(desk, registered, &*delivery, attempt);
     carry_out(desk, delivery, verdict).await;
-    None
+    Ended::Ran
+}
+
+async fn unhandled(desk: Desk<'_>, delivery: Box<dyn Delivery>) -> Ended {
+    let reason = format!("no handler for job `{}` in this worker", delivery.envelope().job_type);
+    carry_out(desk, delivery, Verdict::dead(DeadLetterCause::NoHandler, reason)).await;
+    Ended::Unrun
 }
 
 /// What an admission came to.
 enum Admitted {
-    /// It runs now.
-    Runs(Box<dyn Delivery>),
-    /// A copy that counts it comes next.
-    Copied,
-    /// It is out of this worker's hands.
-    Ended,
+    Runs(Box<dyn Delivery>, Slot),
+    Ends(Ended),
 }
 
-async fn admitted(desk: Desk<'_>, delivery: Box<dyn Delivery>) -> Admitted {
+async fn admitted(desk: Desk<'_>, delivery: Box<dyn Delivery>, slot: Slot) -> Admitted {
     match admit(&*delivery, desk.queue.config.redelivery_limit) {
-        Admission::Run => Admitted::Runs(delivery),
-        Admission::Copy => copied(desk.queue, delivery).await,
+        Admission::Run => Admitted::Runs(delivery, slot),
+        Admission::Copy => copied(desk, delivery, slot).await,
         Admission::GiveUp { count } => {
+            drop(slot);
             let reason = format!("delivered {count} times without being settled");
             carry_out(desk, delivery, Verdict::dead(DeadLetterCause::Redelivered, reason)).await;
-            Admitted::Ended
+            Admitted::Ends(Ended::Unrun)
         }
     }
 }
 
 /// Replaces a redelivery by a copy that counts it. Where that can't be done now, the delivery itself is run.
-async fn copied(queue: &QueuePlan, delivery: Box<dyn Delivery>) -> Admitted {
+async fn copied(desk: Desk<'_>, delivery: Box<dyn Delivery>, slot: Slot) -> Admitted {
     let next = delivery.envelope().redelivered();
-    match delivery.settle(Settlement::Redeliver { next }).await {
-        Ok(()) => Admitted::Copied,
-        Err(SettleError { error, delivery: Some(delivery) }) => {
-            warn!(error = with_sources(&error), "redelivery can't be counted now: run all the same");
-            Admitted::Runs(delivery)
-        }
-        Err(SettleError { error, delivery: None }) => {
-            warn!(error = with_sources(&error), "redelivery lost before it started");
-            count(&queue.counters.settle_failures);
-            Admitted::Ended
+    let (error, delivery) = match delivery.settle(Settlement::Redeliver { next }).await {
+        Ok(()) => return Admitted::Ends(Ended::Copied(slot)),
+        Err(SettleError { error, delivery }) => (with_sources(&error), delivery),
+    };
+    let Some(delivery) = delivery else {
+        warn!(error, "redelivery lost before it started");
+        count(&desk.queue.counters.settle_failures);
+        return Admitted::Ends(Ended::Unrun);
+    };
+    if desk.plan.shutdown.is_cancelled() {
+        // Nothing starts after the stop.
+        drop(slot);
+        hand_back(desk.queue, delivery).await;
+        return Admitted::Ends(Ended::Unrun);
+    }
+    warn!(error, "redelivery can't be counted now: run all the same");
+    Admitted::Runs(delivery, slot)
+}
+
+/// Runs the job. A shutdown that took the delivery back has handed it back: then what the run came to is void.
+async fn attempted<'a>(
+    desk: Desk<'a>,
+    registered: &'a Registered,
+    in_hand: &Arc<InHand>,
+    delivery: Box<dyn Delivery>,
+) -> Option<(Attempt<'a>, Box<dyn Delivery>)> {
+    let shutdown = desk.plan.shutdown.clone();
+    let signals = Signals { shutdown, cut_off: None, delivery: Some(in_hand.clone()) };
+    match attempt::prepare(registered, desk.queue.name, &*delivery, signals) {
+        Prepared::Over(attempt) => Some((attempt, delivery)),
+        Prepared::Ready(ready) => {
+            let _running = Running::begin(&desk.queue.counters);
+            in_hand.hold(delivery);
+            let attempt = ready.run(&desk.plan.layers).await;
+            Some((attempt, in_hand.take()?))
         }
     }
+}
+
+fn judged(desk: Desk<'_>, registered: &Registered, delivery: &dyn Delivery, attempt: Attempt<'_>) -> Verdict {
+    let case = Case {
+        envelope: delivery.envelope(),
+        policy: &attempt.policy,
+        max_deferrals: registered.max_deferrals,
+        deferral_priority: desk.queue.config.deferral_priority(),
+        stopping: desk.plan.shutdown.is_cancelled(),
+        age: delivery.envelope().age(),
+        random: fastrand::f64(),
+    };
+    judge(&case, attempt.outcome)
 }
 
 /// Counts a run from its start to its end, however it ends.

@@ -12,6 +12,8 @@ use crate::{
 };
 
 mod registry;
+mod discovery;
+mod job_names;
 mod attempt;
 mod judge;
 mod stats;
@@ -19,6 +21,7 @@ mod plan;
 mod settle;
 mod redelivery;
 mod slots;
+mod isolation;
 mod in_hand;
 mod receive;
 mod dispatch;
@@ -28,6 +31,7 @@ mod shutdown;
 mod builder;
 
 pub use builder::WorkerBuilder;
+pub use discovery::{Found, HandlerRegistration, Wanted};
 pub use shutdown::{RunReport, WorkerHandle};
 pub use stats::{Counts, Stats};
 
@@ -39,7 +43,8 @@ use shutdown::{StopSignals, close, drain, until};
 /// Consumes the queues of a set and runs its jobs. Built by [`Worker::builder`], ended by its [`WorkerHandle`].
 ///
 /// ```
-/// # use queuey_core::{Job, QueueConfig, QueueSet};
+/// # extern crate queuey_core as queuey;
+/// # use queuey::{Job, QueueConfig, QueueSet};
 /// # #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 /// # enum AppQueues { Emails }
 /// # impl QueueSet for AppQueues {
@@ -56,9 +61,9 @@ use shutdown::{StopSignals, close, drain, until};
 /// #     const QUEUE: AppQueues = AppQueues::Emails;
 /// # }
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> queuey_core::Result<()> {
+/// # async fn main() -> queuey::Result<()> {
 /// use std::sync::Arc;
-/// use queuey_core::{FnHandler, MemoryBackend, Producer, Worker};
+/// use queuey::{FnHandler, MemoryBackend, Producer, Worker};
 ///
 /// let backend = Arc::new(MemoryBackend::new());
 /// let worker = Worker::<AppQueues>::builder(backend.clone())
@@ -79,6 +84,7 @@ use shutdown::{StopSignals, close, drain, until};
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "a worker does nothing until it is run"]
 pub struct Worker<Q, B: Backend + ?Sized = dyn Backend> {
     backend: Arc<B>,
     plan: Arc<Plan>,
@@ -139,6 +145,7 @@ impl<Q: QueueSet, B: Backend + ?Sized> Worker<Q, B> {
             info!("signal received: worker shuts down; a second signal stops it at once");
             handle.shutdown();
             signals.next().await;
+            info!("second signal received: worker stops at once");
             stop_now.cancel();
             std::future::pending().await
         };
@@ -170,15 +177,18 @@ async fn run(backend: &(impl Backend + ?Sized), plan: &Arc<Plan>) -> Result<RunR
 async fn work(plan: &Plan, sources: &mut Sources, crew: &mut Crew) -> Result<()> {
     let shutdown = plan.shutdown.cancelled();
     tokio::pin!(shutdown);
-    loop {
+    while !plan.shutdown.is_cancelled() {
         crew.start();
+        // Where everything is ready at once, others of the runtime still have their turn.
+        tokio::task::coop::consume_budget().await;
         tokio::select! {
             biased;
-            () = &mut shutdown => return Ok(()),
+            () = &mut shutdown => {}
             () = crew.progress() => {}
             received = sources.next() => take_in(plan, crew, received)?,
         }
     }
+    Ok(())
 }
 
 /// Takes in what came from a queue.

@@ -52,6 +52,8 @@ struct Source {
     queue: usize,
     stream: DeliveryStream,
     prefetch: Arc<Prefetch>,
+    /// What came though the prefetch was full. A backend that keeps to it gives none, so that an end is seen at once.
+    early: Option<Result<Box<dyn Delivery>>>,
     ended: bool,
 }
 
@@ -68,7 +70,7 @@ pub(crate) struct Ticket(Arc<Prefetch>);
 impl Source {
     fn new(queue: usize, stream: DeliveryStream, most: usize) -> Self {
         let prefetch = Prefetch { most, unsettled: AtomicUsize::new(0), freed: AtomicWaker::new() };
-        Source { queue, stream, prefetch: Arc::new(prefetch), ended: false }
+        Source { queue, stream, prefetch: Arc::new(prefetch), early: None, ended: false }
     }
 }
 
@@ -79,8 +81,19 @@ impl Stream for Source {
         if self.ended {
             return Poll::Ready(None);
         }
-        ready!(self.prefetch.poll_free(cx));
-        let item = ready!(self.stream.as_mut().poll_next(cx));
+        let is_free = self.prefetch.poll_free(cx).is_ready();
+        let item = match self.early.take() {
+            Some(early) if is_free => Some(early),
+            Some(early) => {
+                self.early = Some(early);
+                return Poll::Pending;
+            }
+            None => ready!(self.stream.as_mut().poll_next(cx)),
+        };
+        if !is_free && item.is_some() {
+            self.early = item;
+            return Poll::Pending;
+        }
         self.ended = item.is_none();
         self.prefetch.unsettled.fetch_add(1, SeqCst);
         Poll::Ready(Some(Received { queue: self.queue, ticket: Ticket(self.prefetch.clone()), item }))

@@ -24,10 +24,11 @@ pub(crate) fn admit(delivery: &dyn Delivery, limit: Option<u32>) -> Admission {
     }
 }
 
-/// Whether it may be this job that kills its workers: from half of the limit on it runs alone.
+/// Whether it may be this job that kills its workers: from half of the limit on it runs alone. Past the limit it does
+/// not run at all.
 pub(crate) fn runs_alone(delivery: &dyn Delivery, limit: Option<u32>) -> bool {
     let count = count(delivery);
-    limit.is_some_and(|limit| count > 0 && u64::from(count) * 2 >= u64::from(limit))
+    limit.is_some_and(|limit| (1..=limit).contains(&count) && u64::from(count) * 2 >= u64::from(limit))
 }
 
 /// How often it was handed out before and never settled: as the broker counts, else as its envelope says, with the
@@ -71,13 +72,13 @@ mod tests {
             (10, false, None, Some(20), Run, true),
             (19, true, None, Some(20), Copy, true),
             (20, false, None, Some(20), Run, true),
-            (20, true, None, Some(20), GiveUp { count: 21 }, true),
+            (20, true, None, Some(20), GiveUp { count: 21 }, false),
             (0, true, None, Some(1), Copy, true),
-            (1, true, None, Some(1), GiveUp { count: 2 }, true),
+            (1, true, None, Some(1), GiveUp { count: 2 }, false),
             (99, true, None, None, Run, false),
             (0, true, Some(5), Some(20), Run, false),
             (0, true, Some(10), Some(20), Run, true),
-            (0, true, Some(21), Some(20), GiveUp { count: 21 }, true),
+            (0, true, Some(21), Some(20), GiveUp { count: 21 }, false),
             (u32::MAX, true, None, Some(u32::MAX), Copy, true),
         ];
         for (redeliveries, redelivered, counted, limit, admission, alone) in table {

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 use crate::{
     BoxFuture,
     context::JobContext,
-    error::{BuildError, Place},
+    error::{BuildError, Origin},
     handler::JobHandler,
-    job::Job,
+    job::{Job, JobType},
     job_error::JobResult,
     queue::QueueSet,
     retry::RetryPolicy,
@@ -27,7 +27,9 @@ pub(crate) struct Registered {
     pub(crate) job: &'static str,
     /// The queue the job is enqueued to.
     pub(crate) queue: &'static str,
-    pub(crate) place: Place,
+    pub(crate) origin: Origin,
+    /// What a payload is read as.
+    pub(crate) job_type: JobType,
     /// The job's policy where the handler has none for a very job.
     pub(crate) policy: RetryPolicy,
     pub(crate) timeout: Option<Duration>,
@@ -45,7 +47,7 @@ impl Registry {
         let mut registry = Registry { by_job: HashMap::with_capacity(handlers.len()), limits: Vec::new() };
         for mut handler in handlers {
             if let Some(first) = registry.by_job.get(handler.job) {
-                let (first, second) = (first.place, handler.place);
+                let (first, second) = (first.origin, handler.origin);
                 mistakes.push(BuildError::DuplicateHandler { job: handler.job, first, second });
                 continue;
             }
@@ -73,12 +75,13 @@ impl Registry {
 
 impl Registered {
     /// Registers a handler with what its job says of itself; overrides come later.
-    pub(crate) fn new<H: JobHandler>(handler: H, place: Place) -> Self {
+    pub(crate) fn new<H: JobHandler>(handler: H, origin: Origin) -> Self {
         let queue = H::Job::QUEUE.config();
         Registered {
             job: H::Job::NAME,
             queue: H::Job::QUEUE.name(),
-            place,
+            origin,
+            job_type: JobType::of::<H::Job>(),
             policy: H::Job::retry_policy().unwrap_or(queue.retry),
             timeout: handler.timeout().or_else(H::Job::timeout),
             max_deferrals: H::Job::max_deferrals().or(queue.max_deferrals),

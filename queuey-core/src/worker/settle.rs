@@ -3,13 +3,14 @@
 use std::{panic::AssertUnwindSafe, time::Duration};
 
 use futures_util::FutureExt;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
     BoxFuture,
     backend::{Delivery, SettleError},
     dead_letter::{DeadLetter, DeadLetterCause, Malformed},
     error::with_sources,
+    retry::RetryPolicy,
     settlement::Settlement,
     worker::{
         attempt::message,
@@ -37,9 +38,26 @@ pub(crate) struct Desk<'a> {
     pub(crate) max_attempts: u32,
 }
 
-/// Carries a verdict out. One that can never succeed becomes a dead letter.
+impl<'a> Desk<'a> {
+    pub(crate) fn new(plan: &'a Plan, queue: usize) -> Self {
+        let queue = &plan.queues[queue];
+        Desk { plan, queue, max_attempts: queue.config.retry.max_attempts }
+    }
+
+    /// The same for a job under this policy.
+    pub(crate) fn under(self, policy: &RetryPolicy) -> Self {
+        Desk { max_attempts: policy.max_attempts.max(1), ..self }
+    }
+}
+
+/// Carries a verdict out. One that can never succeed becomes a dead letter; a hand-back has another way.
 pub(crate) async fn carry_out(desk: Desk<'_>, delivery: Box<dyn Delivery>, verdict: Verdict) {
+    let is_hand_back = matches!(verdict.settlement, Settlement::Redeliver { .. });
     let Some((error, delivery)) = settle(desk, delivery, verdict).await else { return };
+    if is_hand_back {
+        warn!(error, "the job can't be published anew: the broker hands it out again, and counts that");
+        return hand_back(desk.queue, delivery).await;
+    }
     let reason = format!("what was to follow can never be published: {error}");
     let undeliverable = Verdict::dead(DeadLetterCause::Undeliverable, reason);
     let Some((error, delivery)) = settle(desk, delivery, undeliverable).await else { return };
@@ -66,6 +84,10 @@ async fn settle(
     delivery: Box<dyn Delivery>,
     verdict: Verdict,
 ) -> Option<(String, Box<dyn Delivery>)> {
+    if delivery.is_lost() {
+        lost(desk.queue, "its channel is gone");
+        return None;
+    }
     announce(&verdict);
     if let Settlement::DeadLetter { cause, reason } = &verdict.settlement {
         let dead = DeadLetter {
@@ -123,7 +145,7 @@ fn announce(Verdict { settlement, reason }: &Verdict) {
             info!(reason, ?delay, deferrals = next.deferrals, "job deferred");
         }
         Settlement::DeadLetter { cause, .. } => error!(%cause, reason, "job given up on: dead letter"),
-        Settlement::Redeliver { .. } | Settlement::Requeue => debug!(reason, "job handed back"),
+        Settlement::Redeliver { .. } | Settlement::Requeue => info!(reason, "job handed back"),
     }
 }
 

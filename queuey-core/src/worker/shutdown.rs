@@ -8,16 +8,17 @@ use uuid::Uuid;
 
 use crate::{
     backend::Backend,
+    clock,
     error::with_sources,
     worker::{crew::Crew, plan::Plan, receive::Sources, stats::Stats},
 };
 
 /// How long each step past the deadline may take: the aborted jobs to be gone, their deliveries to be handed back, the
 /// backend to flush.
-const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// How long a backend may take to close.
-const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// What a worker that came to its end has left behind. What it did before is in [`WorkerHandle::stats`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,26 +66,36 @@ pub(crate) async fn drain(
     sources: Sources,
     mut crew: Crew,
 ) -> RunReport {
-    let deadline = Instant::now() + plan.shutdown_timeout;
+    let deadline = clock::after(plan.shutdown_timeout);
     // The consumers end first, so that nothing that is handed back comes straight in again.
     drop(sources);
-    let under_way = crew.under_way();
+    let finished_before = crew.finished();
     let returned = crew.hand_back_waiting();
-    info!(under_way, returned, "worker shuts down");
+    info!(returned, "worker shuts down");
     let in_time = tokio::select! {
+        biased;
         () = crew.all_ended() => true,
         () = tokio::time::sleep_until(deadline) => false,
         () = plan.stop_now.cancelled() => false,
     };
     let aborted = if in_time { Vec::new() } else { crew.abort(PATIENCE).await };
     if !aborted.is_empty() {
-        warn!(?aborted, "jobs cut off at the deadline: handed back");
+        warn!(?aborted, "jobs cut off: handed back");
     }
     // Past the deadline, or told to stop at once, there is still a moment for what was handed back to be sent.
-    let soon = Instant::now() + PATIENCE;
-    let stop_now = plan.stop_now.is_cancelled();
-    flush(backend, plan, if stop_now { soon } else { deadline.max(soon) }).await;
-    RunReport { finished: under_way - aborted.len() as u64, returned, aborted }
+    let latest = deadline.max(Instant::now() + PATIENCE);
+    tokio::select! {
+        biased;
+        () = flush(backend, plan, latest) => {}
+        () = told_to_hurry(plan) => error!("stopped before all that was settled was known to have reached the broker"),
+    }
+    RunReport { finished: crew.finished() - finished_before, returned, aborted }
+}
+
+/// Resolves a moment after the worker was told to stop at once.
+async fn told_to_hurry(plan: &Plan) {
+    plan.stop_now.cancelled().await;
+    tokio::time::sleep(PATIENCE).await;
 }
 
 async fn flush(backend: &(impl Backend + ?Sized), plan: &Plan, deadline: Instant) {

@@ -12,19 +12,24 @@ pub(crate) struct WaitingRoom<T> {
     turns: VecDeque<usize>,
     /// Those that are to run alone, over all queues.
     alone: VecDeque<Entry<T>>,
-    last_number: i64,
-    first_number: i64,
+    next_number: u64,
 }
 
-/// One queue: a lane for each limited handler, and one for all others.
+/// One queue: a lane for each limited handler, and one for all others; each twice, for those that go first have their own.
+/// So every lane is in the order of arrival.
 struct Lanes<T> {
-    lanes: Vec<(Option<usize>, VecDeque<Entry<T>>)>,
+    lanes: Vec<(Lane, VecDeque<Entry<T>>)>,
     waiting: usize,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lane {
+    limit: Option<usize>,
+    first: bool,
+}
+
 struct Entry<T> {
-    /// Lower ones go first.
-    number: i64,
+    number: u64,
     /// When it has waited too long.
     overdue: Instant,
     item: T,
@@ -46,29 +51,22 @@ pub(crate) struct Arrival {
 impl<T> WaitingRoom<T> {
     pub(crate) fn new(queues: usize) -> Self {
         WaitingRoom {
-            queues: (0..queues).map(|_| Lanes { lanes: vec![(None, VecDeque::new())], waiting: 0 }).collect(),
+            queues: (0..queues).map(|_| Lanes { lanes: Vec::new(), waiting: 0 }).collect(),
             turns: VecDeque::new(),
             alone: VecDeque::new(),
-            last_number: 0,
-            first_number: 0,
+            next_number: 0,
         }
     }
 
     pub(crate) fn enter(&mut self, arrival: Arrival, item: T) {
-        let number = if arrival.first {
-            self.first_number -= 1;
-            self.first_number
-        } else {
-            self.last_number += 1;
-            self.last_number
-        };
-        let entry = Entry { number, overdue: arrival.overdue, item };
+        let entry = Entry { number: self.next_number, overdue: arrival.overdue, item };
+        self.next_number += 1;
         if arrival.alone {
-            push(&mut self.alone, entry, arrival.first);
+            self.alone.push_back(entry);
             return;
         }
         let queue = &mut self.queues[arrival.queue];
-        push(queue.lane(arrival.limit), entry, arrival.first);
+        queue.lane(Lane { limit: arrival.limit, first: arrival.first }).push_back(entry);
         queue.waiting += 1;
         if queue.waiting == 1 {
             self.turns.push_back(arrival.queue);
@@ -80,8 +78,15 @@ impl<T> WaitingRoom<T> {
         !self.alone.is_empty()
     }
 
-    pub(crate) fn next_alone(&mut self) -> Option<T> {
-        self.alone.pop_front().map(|entry| entry.item)
+    /// The next one that is to run alone, among those that `may_start`.
+    pub(crate) fn next_alone(&mut self, may_start: impl Fn(&T) -> bool) -> Option<T> {
+        let at = self.alone.iter().position(|entry| may_start(&entry.item))?;
+        self.alone.remove(at).map(|entry| entry.item)
+    }
+
+    /// Drops those that are to run alone and are `over`.
+    pub(crate) fn drop_alone(&mut self, over: impl Fn(&T) -> bool) {
+        self.alone.retain(|entry| !over(&entry.item));
     }
 
     /// The next one of the queue whose turn it is, among those that `may_start` by their limit.
@@ -100,7 +105,7 @@ impl<T> WaitingRoom<T> {
         None
     }
 
-    /// When to look again for those that have waited too long: one that went first may be behind its time.
+    /// When the first of those that wait now will have waited too long.
     pub(crate) fn first_overdue(&self) -> Option<Instant> {
         self.heads().map(|entry| entry.overdue).min()
     }
@@ -111,9 +116,9 @@ impl<T> WaitingRoom<T> {
         let alone = std::iter::once(&mut self.alone);
         let lanes = self.queues.iter_mut().flat_map(|queue| queue.lanes.iter_mut().map(|(_, lane)| lane));
         for lane in alone.chain(lanes) {
-            let (late, waiting) = lane.drain(..).partition(|entry| entry.overdue <= now);
-            *lane = waiting;
-            overdue.extend(VecDeque::into_iter(late).map(|entry| entry.item));
+            while lane.front().is_some_and(|entry| entry.overdue <= now) {
+                overdue.extend(lane.pop_front().map(|entry| entry.item));
+            }
         }
         self.recount();
         overdue
@@ -143,25 +148,23 @@ impl<T> WaitingRoom<T> {
     }
 }
 
-fn push<T>(lane: &mut VecDeque<Entry<T>>, entry: Entry<T>, first: bool) {
-    if first { lane.push_front(entry) } else { lane.push_back(entry) }
-}
-
 impl<T> Lanes<T> {
-    fn lane(&mut self, limit: Option<usize>) -> &mut VecDeque<Entry<T>> {
-        let at = self.lanes.iter().position(|(lane, _)| *lane == limit).unwrap_or_else(|| {
-            self.lanes.push((limit, VecDeque::new()));
+    fn lane(&mut self, wanted: Lane) -> &mut VecDeque<Entry<T>> {
+        let at = self.lanes.iter().position(|(lane, _)| *lane == wanted).unwrap_or_else(|| {
+            self.lanes.push((wanted, VecDeque::new()));
             self.lanes.len() - 1
         });
         &mut self.lanes[at].1
     }
 
-    /// The oldest among the lanes that may start.
+    /// The oldest among the lanes that may start, of those that go first if there are any.
     fn take(&mut self, may_start: impl Fn(usize) -> bool) -> Option<T> {
-        let startable = self.lanes.iter_mut().filter(|(limit, _)| limit.is_none_or(&may_start));
+        let startable = self.lanes.iter_mut().filter(|(lane, _)| lane.limit.is_none_or(&may_start));
         let oldest = startable
-            .filter_map(|(_, lane)| lane.front().map(|entry| entry.number).map(|number| (number, lane)))
-            .min_by_key(|(number, _)| *number);
+            .filter_map(|(lane, entries)| {
+                entries.front().map(|head| (!lane.first, head.number)).map(|key| (key, entries))
+            })
+            .min_by_key(|(key, _)| *key);
         let entry = oldest?.1.pop_front()?;
         self.waiting -= 1;
         Some(entry.item)
@@ -215,8 +218,8 @@ mod tests {
         room.enter(arrival(1), "b1");
         room.enter(arrival(1), "b2");
         room.enter(Arrival { first: true, ..arrival(1) }, "b0");
-        room.enter(Arrival { first: true, limit: Some(1), ..arrival(1) }, "b-1");
-        assert_eq!(drain(&mut room), ["a1", "b-1", "b0", "b1", "b2"]);
+        room.enter(Arrival { first: true, limit: Some(1), ..arrival(1) }, "b0 too");
+        assert_eq!(drain(&mut room), ["a1", "b0", "b0 too", "b1", "b2"]);
     }
 
     #[test]
@@ -225,7 +228,11 @@ mod tests {
         room.enter(Arrival { alone: true, ..arrival(0) }, "alone");
         assert!(room.has_alone());
         assert_eq!(room.next(|_| true), None);
-        assert_eq!(room.next_alone(), Some("alone"));
+        assert_eq!(room.next_alone(|_| false), None);
+        assert_eq!(room.next_alone(|_| true), Some("alone"));
+        room.enter(Arrival { alone: true, ..arrival(0) }, "lost");
+        room.drop_alone(|_| true);
+        assert!(!room.has_alone());
     }
 
     #[test]

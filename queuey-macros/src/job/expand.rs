@@ -18,7 +18,7 @@ impl Job<'_> {
         // What is allowed on the type is allowed where it names its queue, such as a deprecated one.
         let allowed = self.item.attrs.iter().filter(|attribute| attribute.path().is_ident("allow"));
         let name = self.expand_name(rt);
-        let queue = self.queue.value().map(|queue| queue.expand(rt));
+        let queue = self.queue.value().map(|queue| queue.expand());
         let options = self.expand_options(rt);
         // Spanned like this the two macros tell where the job is declared.
         let (file, line) = {
@@ -44,7 +44,7 @@ impl Job<'_> {
             Some(name) => quote!(#name),
             None => {
                 let ident = self.item.ident.unraw().to_string();
-                quote!(#rt::concat!(#rt::module_path!(), "::", #ident))
+                quote!(#rt::path!(#ident))
             }
         }
     }
@@ -79,7 +79,7 @@ impl Job<'_> {
 
     /// An impl of `Job` after an error, if the set is known to which it belongs.
     pub(super) fn stub(&self, rt: &Runtime) -> Option<TokenStream> {
-        let queue = self.queue.value()?.expand(rt);
+        let queue = self.queue.value()?.expand();
         fallback::job(self.item, &queue, rt)
     }
 }
@@ -87,15 +87,14 @@ impl Job<'_> {
 impl QueuePath {
     /// The two items of a `Job` that name its queue.
     ///
-    /// The set is named once, so that a wrong one is one error; by way of the trait, since an enum may have a
-    /// variant `Queue` of its own. All of the second path is laid to the user's variant, so that a deprecated
-    /// one is warned of.
-    fn expand(&self, rt: &Runtime) -> TokenStream {
+    /// The set is named as a type each time, so that one which does not exist is one error. All of the path is laid to
+    /// the user's variant, so that a deprecated one is warned of.
+    fn expand(&self) -> TokenStream {
         let QueuePath { set, variant } = self;
-        let queue = quote_spanned!(variant.ident.span()=> <<Self as #rt::Job>::Queue>::#variant);
+        let queue = quote_spanned!(variant.ident.span()=> <#set>::#variant);
         quote! {
             type Queue = #set;
-            const QUEUE: <Self as #rt::Job>::Queue = #queue;
+            const QUEUE: #set = #queue;
         }
     }
 }

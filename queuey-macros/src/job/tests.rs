@@ -93,8 +93,8 @@ fn the_expansion_holds_what_was_written_and_no_more() {
         &expect![[r##"
             #[automatically_derived]#[allow(deprecated)] impl q::__private::Job for r#type {
                 type Queue = a::Q;
-                const QUEUE: <Self as q::__private::Job>::Queue = <<Self as q::__private::Job>::Queue>::A;
-                const NAME: &'static q::__private::str = q::__private::concat!(q::__private::module_path!(), "::", "type");
+                const QUEUE: a::Q = <a::Q>::A;
+                const NAME: &'static q::__private::str = q::__private::path!("type");
             }
             const _: () = {
                 q::__private::inventory::submit! {
@@ -108,7 +108,7 @@ fn the_expansion_holds_what_was_written_and_no_more() {
         &expect![[r##"
             #[automatically_derived] impl q::__private::Job for J {
                 type Queue = Q;
-                const QUEUE: <Self as q::__private::Job>::Queue = <<Self as q::__private::Job>::Queue>::A;
+                const QUEUE: Q = <Q>::A;
                 const NAME: &'static q::__private::str = "n";
                 fn retry_policy() -> q::__private::Option<q::__private::RetryPolicy> {
                     q::__private::Option::Some(q::__private::RetryKeys::new().policy())

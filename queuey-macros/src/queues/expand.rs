@@ -14,6 +14,7 @@ impl QueueSet<'_> {
         let variants: Vec<_> = self.queues.iter().map(|queue| unlinted(&queue.variant.ident)).collect();
         let names: Vec<_> = self.queues.iter().map(|queue| self.broker_name(queue)).collect();
         let configs = self.queues.iter().zip(&names).map(|(queue, name)| queue.expand(name, rt));
+        // A constant of the user's could be called `name`, and would then be taken for the parameter.
         quote! {
             #[automatically_derived]
             impl #rt::QueueSet for #ident #where_clause {
@@ -30,8 +31,8 @@ impl QueueSet<'_> {
                         #(Self::#variants => #configs,)*
                     }
                 }
-                fn from_name(name: &#rt::str) -> #rt::Option<Self> {
-                    #rt::by_name(name)
+                fn from_name(__name: &#rt::str) -> #rt::Option<Self> {
+                    #rt::by_name(__name)
                 }
             }
         }

@@ -211,8 +211,8 @@ fn the_expansion_holds_what_was_written_and_no_more() {
                         Self::r#type => q::__private::QueueConfig::new("type").durable(false),
                     }
                 }
-                fn from_name(name: &q::__private::str) -> q::__private::Option<Self> {
-                    q::__private::by_name(name)
+                fn from_name(__name: &q::__private::str) -> q::__private::Option<Self> {
+                    q::__private::by_name(__name)
                 }
             }
         "##]],
@@ -238,8 +238,8 @@ fn the_expansion_holds_what_was_written_and_no_more() {
                         Self::A => q::__private::QueueConfig::new("p.n").kind(q::__private::QueueKind::Quorum).prefetch(1u16).durable(true).message_ttl(q::__private::ms(30000u64)).redelivery_limit(2u32).dead_letter_expired(true).ack_timeout(q::__private::ms(3600000u64)).max_deferrals(3u32).retry(q::__private::RetryKeys::new().max_attempts(4u32).backoff("steps").delays(&[q::__private::ms(1000u64), q::__private::ms(2000u64)]).jitter_fraction(0.5f64).policy()),
                     }
                 }
-                fn from_name(name: &q::__private::str) -> q::__private::Option<Self> {
-                    q::__private::by_name(name)
+                fn from_name(__name: &q::__private::str) -> q::__private::Option<Self> {
+                    q::__private::by_name(__name)
                 }
             }
         "##]],

@@ -45,7 +45,7 @@ pub(crate) async fn o01_a_queue_with_other_arguments_is_a_mismatch(world: World)
     for (other, differs) in others {
         match refused(world.backend.declare(&[other]).await) {
             Error::QueueMismatch { queue, argument, .. } => {
-                assert_eq!((&*queue, &*argument), (&*config.name, differs))
+                assert_eq!((&*queue, &*argument), (&*config.name, differs));
             }
             error => panic!("{error}"),
         }
@@ -176,7 +176,7 @@ pub(crate) async fn a_closed_backend_refuses_everything_and_ends_its_streams(wor
         refused(world.backend.publish(&job(&config, "b"), None).await),
         refused(world.backend.publish(&job(&config, "b"), Some(Duration::from_secs(1))).await),
         refused(world.backend.defer(&job(&config, "b"), Duration::from_secs(1)).await),
-        refused(world.backend.declare(&[config.clone()]).await),
+        refused(world.backend.declare(std::slice::from_ref(&config)).await),
         refused(world.backend.consume(&config).await.map(drop)),
     ] {
         assert!(matches!(error, Error::ShutDown), "{error}");
@@ -193,7 +193,7 @@ pub(crate) async fn health_tells_what_is_consumed(world: World) {
     assert!(health.connected && health.blocked.is_none() && health.reconnecting.is_none());
     assert!(health.consuming.is_empty());
     let stream = consumer(&world, &config).await;
-    assert_eq!(world.backend.health().await.consuming, [config.name.clone()]);
+    assert_eq!(world.backend.health().await.consuming, std::slice::from_ref(&config.name));
     drop(stream);
     queuey_tests::eventually("the consumer is gone", || async {
         world.backend.health().await.consuming.is_empty()

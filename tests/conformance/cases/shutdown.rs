@@ -24,6 +24,7 @@ macro_rules! tasks {
             })
         }
 
+        #[allow(unused, reason = "not every case has jobs")]
         async fn enqueue(world: &World, seconds: &[u64]) {
             let producer = producer::<Set>(world).await;
             for seconds in seconds {
@@ -240,4 +241,31 @@ pub(crate) async fn a_worker_whose_backend_closes_ends_with_an_error(world: Worl
     .await
     .expect("within the drain limit");
     assert!(handle.is_shutdown());
+}
+
+pub(crate) async fn a_worker_that_stops_before_it_runs_closes_its_backend_too(world: World) {
+    tasks!();
+    let log = Log::default();
+    let worker =
+        builder(&world).handler(sleeper(&log)).close_backend_on_shutdown(true).build().await.unwrap();
+    worker.handle().shutdown();
+    worker.run().await.unwrap();
+    assert!(!world.backend.health().await.connected);
+}
+
+pub(crate) async fn what_a_handler_spawned_is_told_when_the_run_is_dropped(world: World) {
+    tasks!();
+    let told = Log::default();
+    let handler = FnHandler::<Task, _>::with(told.clone(), async |told: Log<()>, _job, ctx: JobContext| {
+        tokio::spawn(async move {
+            ctx.cancelled().await;
+            note(&told, ());
+        });
+        std::future::pending().await
+    });
+    enqueue(&world, &[0]).await;
+    let worker = Running::start(builder(&world).handler(handler)).await;
+    until("it runs", || worker.stats().in_flight == 1).await;
+    worker.cut_off().await;
+    until("it was told", || !noted(&told).is_empty()).await;
 }

@@ -10,9 +10,9 @@ pub(crate) async fn o05_a_returning_deferral_overtakes_all_but_the_prefetched(wo
         Ten: |queue| queue.prefetch(10),
     });
     macro_rules! run {
-        ($queue:ident, $prefetch:literal) => {{
+        ($queue:ident, $name:literal, $prefetch:literal) => {{
             #[derive(Serialize, Deserialize, Job)]
-            #[job(queue = Set::$queue)]
+            #[job(queue = Set::$queue, name = $name)]
             struct Step {
                 number: usize,
             }
@@ -42,9 +42,9 @@ pub(crate) async fn o05_a_returning_deferral_overtakes_all_but_the_prefetched(wo
             worker.stop().await;
         }};
     }
-    run!(One, 1);
-    run!(Five, 5);
-    run!(Ten, 10);
+    run!(One, "one", 1);
+    run!(Five, "five", 5);
+    run!(Ten, "ten", 10);
 }
 
 pub(crate) async fn o05_the_backlog_drains_beside_jobs_that_defer_for_ever(world: World) {
@@ -91,9 +91,9 @@ pub(crate) async fn o08_jobs_start_in_the_order_each_producer_enqueued_them(worl
         Fifty: |queue| queue.prefetch(50),
     });
     macro_rules! run {
-        ($queue:ident) => {{
+        ($queue:ident, $name:literal) => {{
             #[derive(Serialize, Deserialize, Job)]
-            #[job(queue = Set::$queue)]
+            #[job(queue = Set::$queue, name = $name)]
             struct Numbered {
                 producer: u32,
                 number: u32,
@@ -127,7 +127,7 @@ pub(crate) async fn o08_jobs_start_in_the_order_each_producer_enqueued_them(worl
             worker.stop().await;
         }};
     }
-    run!(One);
-    run!(Five);
-    run!(Fifty);
+    run!(One, "one");
+    run!(Five, "five");
+    run!(Fifty, "fifty");
 }

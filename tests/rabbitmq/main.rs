@@ -1,0 +1,5 @@
+//! What only a real broker shows.
+
+#![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
+
+mod support;

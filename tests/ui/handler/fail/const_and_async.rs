@@ -1,0 +1,24 @@
+// rustc says so.
+
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = AppQueues::Emails)]
+struct SendEmail {
+    to: String,
+}
+
+#[derive(Clone)]
+struct Mailer;
+
+#[handler]
+const async fn send_email(job: SendEmail) {
+    drop(job);
+}
+
+fn main() {}

@@ -1,0 +1,22 @@
+// errors: 2
+
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = AppQueues::Emails)]
+struct SendEmail {
+    to: String,
+}
+
+#[derive(Clone)]
+struct Mailer;
+
+#[handler]
+const fn send_email(_: &SendEmail) {}
+
+fn main() {}

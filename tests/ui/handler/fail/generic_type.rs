@@ -1,0 +1,26 @@
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = AppQueues::Emails)]
+struct SendEmail {
+    to: String,
+}
+
+#[derive(Clone)]
+struct Mailer;
+
+#[handler]
+async fn send_email<J: Job>(job: J) {
+    drop(job);
+}
+
+async fn use_it(job: SendEmail) {
+    send_email(job).await;
+}
+
+fn main() {}

@@ -1,0 +1,28 @@
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = AppQueues::Emails)]
+struct SendEmail {
+    to: String,
+}
+
+#[derive(Clone)]
+struct Mailer;
+
+impl Mailer {
+    #[handler]
+    async fn send_email(&self, job: SendEmail) {
+        drop(job);
+    }
+}
+
+async fn use_it(job: SendEmail) {
+    Mailer.send_email(job).await;
+}
+
+fn main() {}

@@ -1,0 +1,24 @@
+// It is refused as a reference; that it is out of place shows once it is none.
+
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = AppQueues::Emails)]
+struct SendEmail {
+    to: String,
+}
+
+#[derive(Clone)]
+struct Mailer;
+
+#[handler]
+async fn send_email(ctx: &JobContext, job: SendEmail) {
+    let _ = (ctx, job);
+}
+
+fn main() {}

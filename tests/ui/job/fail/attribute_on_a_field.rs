@@ -1,0 +1,16 @@
+// M12
+
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+struct SendEmail {
+    #[job(queue = AppQueues::Emails)]
+    to: String,
+}
+
+fn main() {}

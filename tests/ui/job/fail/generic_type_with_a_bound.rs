@@ -1,0 +1,16 @@
+// M11
+
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Job)]
+#[job(queue = AppQueues::Emails)]
+struct SendEmail<T: Serialize> {
+    to: T,
+}
+
+fn main() {}

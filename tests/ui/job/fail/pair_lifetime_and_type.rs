@@ -1,0 +1,15 @@
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = AppQueues::Emails)]
+struct SendEmail<'a, T> {
+    to: &'a str,
+    body: T,
+}
+
+fn main() {}

@@ -1,0 +1,14 @@
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = "emails")]
+struct SendEmail {
+    to: String,
+}
+
+fn main() {}

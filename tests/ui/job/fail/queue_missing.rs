@@ -1,0 +1,13 @@
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+struct SendEmail {
+    to: String,
+}
+
+fn main() {}

@@ -1,0 +1,16 @@
+// M13
+
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    Emails,
+}
+
+#[derive(Serialize, Deserialize, Job)]
+#[job(queue = AppQueues::Mails)]
+struct SendEmail {
+    to: String,
+}
+
+fn main() {}

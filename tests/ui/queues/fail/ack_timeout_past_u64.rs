@@ -1,0 +1,9 @@
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    #[queue(kind = "quorum", ack_timeout = "99999999999999999999d")]
+    Emails,
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    #[queue(name = "images.dead")]
+    Emails,
+    Images,
+}
+
+fn main() {}

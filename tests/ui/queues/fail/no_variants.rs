@@ -1,0 +1,6 @@
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {}
+
+fn main() {}

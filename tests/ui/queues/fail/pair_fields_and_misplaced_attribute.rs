@@ -1,0 +1,11 @@
+// errors: 2
+
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    #[queues(prefix = "myapp")]
+    Emails { tenant: u8 },
+}
+
+fn main() {}

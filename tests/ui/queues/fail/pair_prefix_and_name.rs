@@ -1,0 +1,12 @@
+// errors: 2
+
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+#[queues(prefix = "myapp.")]
+enum AppQueues {
+    #[queue(name = "")]
+    Emails,
+}
+
+fn main() {}

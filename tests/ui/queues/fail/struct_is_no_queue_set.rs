@@ -1,0 +1,6 @@
+use queuey::prelude::*;
+
+#[derive(Queues)]
+struct AppQueues;
+
+fn main() {}

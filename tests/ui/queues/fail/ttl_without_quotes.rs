@@ -1,0 +1,9 @@
+use queuey::prelude::*;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Queues)]
+enum AppQueues {
+    #[queue(message_ttl = 5s)]
+    Emails,
+}
+
+fn main() {}

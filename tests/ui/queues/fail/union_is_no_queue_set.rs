@@ -1,0 +1,8 @@
+use queuey::prelude::*;
+
+#[derive(Queues)]
+union AppQueues {
+    number: u8,
+}
+
+fn main() {}
