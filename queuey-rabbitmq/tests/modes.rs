@@ -89,10 +89,10 @@ async fn verify_names_every_queue_that_is_missing_and_makes_none() {
     let options = RabbitMqOptions::default().topology(TopologyMode::Verify);
     let Some(scene) = Scene::set("verify", options).await else { return };
     let name = scene.config.name.clone();
-    let error = queuey_error(scene.declare().await.expect_err("found"));
+    let error = queuey_error(&scene.declare().await.expect_err("found"));
     assert!(error.contains(&format!("{name}.dead, {name}")), "{error}");
     scene.make(&name, &[]).await;
-    let error = queuey_error(scene.declare().await.expect_err("found"));
+    let error = queuey_error(&scene.declare().await.expect_err("found"));
     assert!(error.contains(&format!("{name}.dead")) && !error.contains(&format!(" {name}\n")), "{error}");
     scene.make(&format!("{name}.dead"), &[]).await;
     scene.declare().await.unwrap();
@@ -102,8 +102,8 @@ async fn verify_names_every_queue_that_is_missing_and_makes_none() {
 }
 
 /// An error with its source.
-fn queuey_error(error: Error) -> String {
-    format!("{error}: {}", std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default())
+fn queuey_error(error: &Error) -> String {
+    format!("{error}: {}", std::error::Error::source(error).map(ToString::to_string).unwrap_or_default())
 }
 
 #[tokio::test(flavor = "multi_thread")]
