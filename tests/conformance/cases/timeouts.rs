@@ -21,7 +21,8 @@ pub(crate) async fn s07_a_run_past_its_limit_is_a_failed_attempt(world: World) {
             note(&self.runs, (job.how.clone(), ctx.attempt));
             match job.how.as_str() {
                 "just in time" => {
-                    tokio::time::sleep(Duration::from_millis(if self.exact { 990 } else { 400 })).await
+                    let millis = if self.exact { 990 } else { 400 };
+                    tokio::time::sleep(Duration::from_millis(millis)).await;
                 }
                 "too long" => tokio::time::sleep(Duration::from_secs(10)).await,
                 _ => loop {
