@@ -99,10 +99,11 @@ fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests are a folder of the workspace")
 }
 
-/// A dependency on a crate of this workspace, with what else its table says.
+/// A dependency on a crate of this workspace, with what else its table says. Without the broker, which no macro needs and
+/// which takes the longest to build.
 fn dependency(name: &str, package: &str, rest: &str) -> String {
     let path = workspace().join(package);
-    format!("{name} = {{ package = {package:?}, path = {path:?}{rest} }}\n")
+    format!("{name} = {{ package = {package:?}, path = {path:?}, default-features = false{rest} }}\n")
 }
 
 /// The other crates that generated code and its user need.
