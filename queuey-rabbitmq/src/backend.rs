@@ -10,13 +10,16 @@ use crate::{
     connection::{Context, Dialler, Link, Reporter, State},
     consumer::Consumers,
     delivery::Desk,
-    error::Failure,
+    error::{Failure, once_more},
     hold::{Holds, Wait},
     message::Message,
     options::RabbitMqOptions,
     publisher::Publisher,
     topology::{DeclareError, Topology},
 };
+
+/// How many messages of one call are under way at a time.
+const ROW: usize = 1_000;
 
 /// RabbitMQ, from 3.10 to 4.3, as a [`Backend`]. A clone shares the connections; they end with the last clone, or when
 /// it is closed.
@@ -131,10 +134,38 @@ impl Shared {
     }
 
     async fn publish(&self, envelope: &Envelope) -> Result<()> {
+        self.desk.publisher.publish(self.message(envelope)?).await
+    }
+
+    /// Publishes in rows, one after the other, so that what is under way has a bound. When one ends with the broker out of
+    /// reach, the rest is not tried.
+    async fn publish_many(&self, envelopes: &[Envelope]) -> Vec<Result<()>> {
+        let mut results: Vec<Result<()>> = Vec::with_capacity(envelopes.len());
+        for row in envelopes.chunks(ROW) {
+            if let Some(Err(reason @ (Error::NotConnected | Error::Blocked { .. } | Error::ShutDown))) =
+                results.last()
+            {
+                let reason = once_more(reason);
+                results.resize_with(results.len() + row.len(), || Err(once_more(&reason)));
+                continue;
+            }
+            let (mut messages, mut row_results) =
+                (Vec::with_capacity(row.len()), Vec::with_capacity(row.len()));
+            for envelope in row {
+                row_results.push(self.message(envelope).map(|message| messages.push(message)));
+            }
+            let mut published = self.desk.publisher.publish_many(messages).await.into_iter();
+            let answer =
+                |made: Result<()>| made.and_then(|()| published.next().unwrap_or(Err(Error::ShutDown)));
+            results.extend(row_results.into_iter().map(answer));
+        }
+        results
+    }
+
+    fn message(&self, envelope: &Envelope) -> Result<Message> {
         self.open()?;
         let durable = self.context.topology.known(&envelope.queue).is_none_or(|config| config.durable);
-        let message = Message::job(envelope, &envelope.queue, durable)?;
-        self.desk.publisher.publish(message).await
+        Message::job(envelope, &envelope.queue, durable)
     }
 
     async fn hold(&self, envelope: &Envelope, delay: Duration, granularity: Duration) -> Result<()> {
@@ -192,6 +223,10 @@ impl Backend for RabbitMqBackend {
                 Some(delay) => self.0.hold(envelope, delay, self.0.context.options.retry_granularity).await,
             }
         })
+    }
+
+    fn publish_many<'a>(&'a self, envelopes: &'a [Envelope]) -> BoxFuture<'a, Vec<Result<()>>> {
+        Box::pin(self.0.publish_many(envelopes))
     }
 
     fn defer<'a>(&'a self, envelope: &'a Envelope, delay: Duration) -> BoxFuture<'a, Result<()>> {

@@ -125,6 +125,15 @@ pub(crate) fn of_dial(host: &str, error: &lapin::Error) -> Error {
     }
 }
 
+/// The reason why nothing can be published, for one more caller.
+pub(crate) fn once_more(reason: &Error) -> Error {
+    match reason {
+        Error::ShutDown => Error::ShutDown,
+        Error::Blocked { reason } => Error::Blocked { reason: reason.clone() },
+        _ => Error::NotConnected,
+    }
+}
+
 /// An error and its sources on one line.
 pub(crate) fn with_sources(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();

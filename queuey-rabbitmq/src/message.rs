@@ -118,6 +118,11 @@ impl Message {
         Ok(message.with_death(death))
     }
 
+    /// Whether it is no job, so that all of it but the id may be anybody's.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.job_id.is_nil()
+    }
+
     fn to(mut self, queue: &ShortString) -> Self {
         self.queue = queue.clone();
         self

@@ -174,6 +174,11 @@ impl Link {
         }
     }
 
+    /// How long a confirm is waited for.
+    pub(crate) fn publish_timeout(&self) -> Duration {
+        self.context.options.publish_timeout
+    }
+
     /// Resolves when a caller has waited long enough, with the reason: `publish_timeout` of the time in which the
     /// broker takes messages, or `blocked_timeout` at one stretch in which it does not.
     pub(crate) fn patience(&self) -> impl Future<Output = Error> + Send + use<> {

@@ -1,20 +1,33 @@
 //! Publishing: every message mandatory and confirmed, and every caller told what became of its own.
 //!
-//! A caller's message waits in a bounded queue until one of the writers takes it. Each writer has a channel of its own;
-//! nobody else writes there, so that what the broker returns or refuses can be told to the one it concerns. A message
-//! whose channel died may be there already: it is published again, under the same id.
+//! A caller's message waits in a bounded queue until one of the writers takes it, with all others that wait: a batch. Each
+//! writer has a channel of its own and one batch under way there; while that is confirmed the next one gathers. Nobody else
+//! writes there, so that what the broker returns or refuses can be told to the one it concerns.
+//!
+//! ```text
+//! publish ── request ──┬─▶ intake ── batch ─▶ writer ── flight ─▶ the broker
+//!                      │                        ▲  │ a confirm is overdue: aside, and the queue gets a lane
+//!                      └─▶ lane of the queue ───┼──┘
+//!                                               └─ the channel died: what is in doubt is written again, same id
+//! ```
 
 use std::{future::Future, sync::Arc};
 
+use lapin::types::ShortString;
 use queuey_core::{Error, Result};
 use tokio::sync::{Mutex, Semaphore, mpsc};
 
 mod request;
+mod matching;
+mod flight;
+mod intake;
+mod lanes;
 mod writer;
 
-use crate::{connection::Link, message::Message};
-use request::{Request, ask};
-use writer::{Desk, write_all};
+use crate::{connection::Link, error::once_more, message::Message};
+use lanes::Lanes;
+use request::{Parcel, ask};
+use writer::{Desk, Writer};
 
 /// How many messages may wait for a writer; whoever comes later waits for room.
 const WAITING: usize = 1024;
@@ -25,7 +38,8 @@ const ASIDE: usize = 16;
 /// Publishes over the channels of one link.
 #[derive(Clone)]
 pub(crate) struct Publisher {
-    requests: mpsc::Sender<Request>,
+    parcels: mpsc::Sender<Parcel>,
+    lanes: Lanes,
     link: Link,
 }
 
@@ -33,16 +47,20 @@ impl Publisher {
     /// Starts the writers; they end when the last clone of the publisher is gone.
     pub(crate) fn start(link: &Link, channels: u16) -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
+        let lanes = Lanes::default();
         let desk = Desk {
             link: link.clone(),
-            requests: Arc::new(Mutex::new(receiver)),
+            lanes: lanes.clone(),
             again: sender.downgrade(),
             aside: Arc::new(Semaphore::new(ASIDE)),
+            suspects: Arc::default(),
+            timeout: link.publish_timeout(),
         };
+        let parcels = Arc::new(Mutex::new(receiver));
         for _ in 0..channels {
-            tokio::spawn(write_all(desk.clone()));
+            tokio::spawn(Writer::new(desk.clone(), parcels.clone()).write_all());
         }
-        Publisher { requests: sender, link: link.clone() }
+        Publisher { parcels: sender, lanes, link: link.clone() }
     }
 
     /// Publishes a message, with the patience of a producer.
@@ -61,12 +79,10 @@ impl Publisher {
         message: Message,
         enough: impl Future<Output = Error>,
     ) -> Result<()> {
-        let job_id = message.job_id;
+        let (job_id, queue) = (message.job_id, message.queue.clone());
         let (request, mut asked) = ask(message);
         let answered = async {
-            if self.requests.send(request).await.is_err() {
-                return Err(Error::ShutDown);
-            }
+            self.send(&queue, Parcel::One(request)).await?;
             (&mut asked.answer).await.unwrap_or(Err(Error::ShutDown))
         };
         tokio::select! {
@@ -76,5 +92,47 @@ impl Publisher {
         }
         // It was handed over: the answer may have come at this very moment.
         asked.answer.try_recv().unwrap_or(Err(Error::Unconfirmed { job_id }))
+    }
+
+    /// Publishes messages in their order, with the patience of a producer, and gives each its own result.
+    pub(crate) async fn publish_many(&self, messages: Vec<Message>) -> Vec<Result<()>> {
+        let mut requests = Vec::with_capacity(messages.len());
+        let mut waiting = Vec::with_capacity(messages.len());
+        for message in messages {
+            let (job_id, (request, asked)) = (message.job_id, ask(message));
+            requests.push(request);
+            waiting.push((job_id, asked));
+        }
+        let mut results = Vec::with_capacity(waiting.len());
+        let answered = async {
+            if self.parcels.send(Parcel::Many(requests)).await.is_ok() {
+                for (_, asked) in &mut waiting {
+                    results.push((&mut asked.answer).await.unwrap_or(Err(Error::ShutDown)));
+                }
+            }
+        };
+        let reason = tokio::select! {
+            biased;
+            () = answered => Error::ShutDown,
+            reason = self.link.patience() => reason,
+        };
+        for (job_id, mut asked) in waiting.into_iter().skip(results.len()) {
+            results.push(match asked.give_up() {
+                true => Err(once_more(&reason)),
+                false => asked.answer.try_recv().unwrap_or(Err(Error::Unconfirmed { job_id })),
+            });
+        }
+        results
+    }
+
+    async fn send(&self, queue: &ShortString, mut parcel: Parcel) -> Result<()> {
+        if let Some(lane) = self.lanes.of(queue) {
+            match lane.send(parcel).await {
+                Ok(()) => return Ok(()),
+                // It was closed at this moment.
+                Err(mpsc::error::SendError(unsent)) => parcel = unsent,
+            }
+        }
+        self.parcels.send(parcel).await.map_err(|_| Error::ShutDown)
     }
 }

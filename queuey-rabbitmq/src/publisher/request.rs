@@ -14,11 +14,22 @@ const WAITING: u8 = 0;
 const HANDED_OVER: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
+/// What is passed to a writer.
+pub(super) enum Parcel {
+    One(Request),
+    /// Requests of one call, which keep their order.
+    Many(Vec<Request>),
+}
+
 /// The writer's side.
 pub(super) struct Request {
-    pub(super) message: Arc<Message>,
+    pub(super) message: Message,
+    /// A channel died with it, and it may be why: it is written with no other beside it.
+    pub(super) alone: bool,
+    /// How many connections it has been alone on when they broke.
+    pub(super) breaks: u32,
     stage: Arc<AtomicU8>,
-    answer: oneshot::Sender<Result<()>>,
+    answer: Option<oneshot::Sender<Result<()>>>,
 }
 
 /// The caller's side. Dropped, it gives the request up, unless that was handed over already.
@@ -29,30 +40,28 @@ pub(super) struct Asked {
 
 pub(super) fn ask(message: Message) -> (Request, Asked) {
     let (stage, (sender, receiver)) = (Arc::new(AtomicU8::new(WAITING)), oneshot::channel());
-    let request = Request { message: Arc::new(message), stage: stage.clone(), answer: sender };
-    (request, Asked { stage, answer: receiver })
+    let (answer, asked) = (Some(sender), Asked { stage: stage.clone(), answer: receiver });
+    (Request { message, alone: false, breaks: 0, stage, answer }, asked)
 }
 
 impl Request {
-    /// Claims the request for the wire; from then on the message may be there. False where the caller has given it up.
+    /// Claims the request for the wire; from then on the message may be there. False where nobody waits for it any more.
     pub(super) fn hand_over(&self) -> bool {
         let claimed = self.stage.compare_exchange(WAITING, HANDED_OVER, SeqCst, SeqCst);
-        claimed.is_ok() || self.stage.load(SeqCst) == HANDED_OVER
+        claimed.is_ok() || (self.stage.load(SeqCst) == HANDED_OVER && !self.is_given_up())
     }
 
     /// Whether nobody waits for the answer any more.
     pub(super) fn is_given_up(&self) -> bool {
-        self.answer.is_closed()
+        self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
     }
 
-    /// Resolves when nobody waits for the answer any more.
-    pub(super) async fn given_up(&mut self) {
-        self.answer.closed().await;
-    }
-
-    pub(super) fn answer(self, result: Result<()>) {
-        // A caller that has gone away is owed nothing.
-        let _ = self.answer.send(result);
+    /// Answers the caller; only the first answer counts.
+    pub(super) fn answer(&mut self, result: Result<()>) {
+        if let Some(answer) = self.answer.take() {
+            // A caller that has gone away is owed nothing.
+            let _ = answer.send(result);
+        }
     }
 }
 
@@ -101,5 +110,21 @@ mod tests {
         let (request, asked) = asked();
         drop(asked);
         assert!(request.is_given_up() && !request.hand_over());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_not_written_again() {
+        let (request, asked) = asked();
+        assert!(request.hand_over());
+        drop(asked);
+        assert!(!request.hand_over());
+    }
+
+    #[test]
+    fn the_first_answer_counts() {
+        let (mut request, mut asked) = asked();
+        request.answer(Ok(()));
+        request.answer(Err(queuey_core::Error::NotConnected));
+        assert!(asked.answer.try_recv().expect("an answer").is_ok());
     }
 }
