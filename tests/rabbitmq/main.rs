@@ -3,3 +3,4 @@
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod support;
+mod publishing;

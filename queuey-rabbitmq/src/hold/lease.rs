@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crate::topology::MAX_DEFERRAL_MS;
 
 /// A moment on both clocks: the one that never goes back, and the one that goes on while a machine is suspended.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment {
     steady: Instant,
     wall: SystemTime,

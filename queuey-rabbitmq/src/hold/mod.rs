@@ -31,7 +31,7 @@ const TOO_SLOW: u32 = 2;
 /// How often a hold queue may vanish under a publish before the caller hears of it.
 const MAX_VANISHED: u32 = 5;
 
-/// From this many leases on, the spent ones are forgotten when another comes.
+/// From this many leases on, those are forgotten that can not be renewed when another comes.
 const MANY_LEASES: usize = 256;
 
 /// A wait for a queue.
@@ -69,6 +69,8 @@ pub(crate) struct Holds {
 struct Lease {
     /// When the declare was sent.
     sent: Moment,
+    /// When the first declare of a row was sent over which the queue has lived throughout.
+    alive_since: Moment,
     ttl_ms: u32,
     live: Arc<Live>,
 }
@@ -80,6 +82,17 @@ impl Lease {
 
     fn is_fresh(&self) -> bool {
         is_fresh(self.age(), self.ttl_ms) && !self.live.lost.is_cancelled()
+    }
+
+    /// The lease of a queue that has just answered another declare.
+    fn renewed(&self, sent: Moment) -> Self {
+        let alive_since = if has_lived(self.age(), self.ttl_ms) { self.alive_since } else { sent };
+        Lease { sent, alive_since, ..self.clone() }
+    }
+
+    /// Whether the queue of an earlier lease is still the one of this.
+    fn continues(&self, earlier: &Lease) -> bool {
+        Arc::ptr_eq(&self.live, &earlier.live) && self.alive_since <= earlier.sent
     }
 }
 
@@ -137,18 +150,19 @@ impl Holds {
         };
         let held = message.held(&shape.name, now_ms().saturating_add(ttl_ms.into()));
         if let Err(error) = self.publisher.publish_until(held, enough.as_mut()).await {
-            self.forget(&shape.name);
+            if matches!(error, Error::Unroutable { .. }) {
+                self.forget(&shape.name, &lease);
+            }
             return Err(error);
         }
         if is_trusted(lease.age(), ttl_ms) {
             return Ok(true);
         }
-        self.forget(&shape.name);
-        let renewed = tokio::select! {
-            renewed = self.lease(shape, ttl_ms) => renewed,
-            _ = enough => return Err(Error::Unconfirmed { job_id: message.job_id }),
-        };
-        Ok(renewed.is_ok() && has_lived(lease.age(), ttl_ms))
+        // The confirm came late: the queue must answer another declare, our own or one that was made in the meantime.
+        tokio::select! {
+            now = self.lease(shape, ttl_ms) => Ok(now.is_ok_and(|now| now.continues(&lease))),
+            _ = enough => Err(Error::Unconfirmed { job_id: message.job_id }),
+        }
     }
 
     /// The lease at hand where enough is left of it, else a new one.
@@ -201,7 +215,10 @@ impl Holds {
         let Ok(declared) = declared else { return Ok(Err(not_connected())) };
         *slot = Some((channel, live.clone()));
         match declared {
-            Ok(()) => Ok(Ok(Lease { sent, ttl_ms, live })),
+            Ok(()) => Ok(Ok(match self.spent(&shape.name, &live) {
+                Some(spent) => spent.renewed(sent),
+                None => Lease { sent, alive_since: sent, ttl_ms, live },
+            })),
             Err(DeclareError::Lost(error)) => Ok(Err(error)),
             Err(DeclareError::Refused { error, .. }) => Err(error),
         }
@@ -211,16 +228,25 @@ impl Holds {
         self.lock().get(queue).filter(|lease| lease.is_fresh()).cloned()
     }
 
+    /// The lease that another declare renews.
+    fn spent(&self, queue: &ShortString, live: &Arc<Live>) -> Option<Lease> {
+        self.lock().get(queue).filter(|lease| Arc::ptr_eq(&lease.live, live)).cloned()
+    }
+
     fn keep(&self, queue: &ShortString, lease: Lease) {
         let mut leases = self.lock();
         if leases.len() >= MANY_LEASES {
-            leases.retain(|_, lease| lease.is_fresh());
+            leases.retain(|_, lease| has_lived(lease.age(), lease.ttl_ms));
         }
         leases.insert(queue.clone(), lease);
     }
 
-    fn forget(&self, queue: &ShortString) {
-        self.lock().remove(queue);
+    /// The queue is gone, unless it was declared anew in the meantime.
+    fn forget(&self, queue: &ShortString, gone: &Lease) {
+        let mut leases = self.lock();
+        if leases.get(queue).is_some_and(|lease| lease.sent <= gone.sent) {
+            leases.remove(queue);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ShortString, Lease>> {

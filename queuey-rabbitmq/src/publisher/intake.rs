@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_job_comes_once_in_a_batch() {
         let twin = request(0);
-        let message = twin.0.message.clone();
+        let message = (*twin.0.message).clone();
         assert_eq!(sizes([request(0), twin, request(0), ask(message), request(0)]), [3, 2]);
     }
 
@@ -167,8 +167,8 @@ mod tests {
         let (one, two, three, back) = (request(0).0, request(0).0, request(0).0, request(0).0);
         let all = [&one, &two, &three].map(|request| request.message.id.clone());
         let first = back.message.id.clone();
-        sender.try_send(Parcel::One(one)).ok().expect("room");
-        sender.try_send(Parcel::Many(vec![two, three])).ok().expect("room");
+        sender.try_send(Parcel::One(one)).expect("room");
+        sender.try_send(Parcel::Many(vec![two, three])).expect("room");
         assert_eq!(ids(intake.next().await).as_deref(), Some(&all[..]));
         assert!(intake.is_empty());
         intake.put_back(vec![back]);
