@@ -76,19 +76,16 @@ impl Refusal {
     }
 
     /// Reads `inequivalent arg 'x-max-priority' for queue 'q' in vhost '/': received '5' but current is '10'`.
-    /// The broker cuts its text at 255 bytes, so all but the argument may be missing.
+    /// The broker cuts its text at 255 bytes, so all but the argument may be missing, or half of a value be there.
     fn mismatch(&self, queue: &str) -> Option<Error> {
         let (argument, rest) = self.text.split_once("inequivalent arg '")?.1.split_once('\'')?;
-        let values = rest.split_once("received ").map(|(_, values)| values);
-        let (wanted, found) = match values.map(|v| v.split_once(" but current is ").unwrap_or((v, ""))) {
-            Some((wanted, found)) => (plain(wanted), plain(found)),
-            None => ("another value".to_owned(), String::new()),
-        };
+        let values = rest.split_once("received ").map_or("", |(_, values)| values);
+        let (wanted, found) = values.split_once(" but current is ").unwrap_or((values, ""));
         Some(Error::QueueMismatch {
             queue: queue.to_owned(),
             argument: argument.to_owned(),
-            found: (!found.is_empty()).then_some(found),
-            wanted,
+            found: whole(found),
+            wanted: whole(wanted).unwrap_or_else(|| "another value".to_owned()),
         })
     }
 
@@ -98,12 +95,13 @@ impl Refusal {
     }
 }
 
-/// `the value '10' of type 'signedint'` and `'10'` are both 10; `none` is none.
-fn plain(value: &str) -> String {
-    match value.split('\'').nth(1) {
-        Some(quoted) => quoted.to_owned(),
-        None => value.trim().to_owned(),
+/// `the value '10' of type 'signedint'` and `'10'` are both 10; `none` is none. Nothing where the end is missing.
+fn whole(value: &str) -> Option<String> {
+    if value.trim() == "none" {
+        return Some("none".to_owned());
     }
+    let (value, _) = value.split_once('\'')?.1.split_once('\'')?;
+    Some(value.to_owned())
 }
 
 fn leading_number(text: &str) -> Option<usize> {
@@ -171,6 +169,14 @@ mod tests {
             (
                 "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'qqq",
                 ("durable", None, "another value"),
+            ),
+            (
+                "PRECONDITION_FAILED - inequivalent arg 'x-max-priority' for queue 'qqq' in vhost '/': received '1",
+                ("x-max-priority", None, "another value"),
+            ),
+            (
+                "PRECONDITION_FAILED - inequivalent arg 'x-max-priority' for queue 'qqq' in vhost '/': received '10' but current is '1",
+                ("x-max-priority", None, "10"),
             ),
         ];
         for (text, (argument, found, wanted)) in table {

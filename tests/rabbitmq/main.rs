@@ -2,4 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
+mod arguments;
+mod scene;
 mod support;

@@ -44,6 +44,16 @@ impl DeclareError {
             None => DeclareError::Lost(error),
         }
     }
+
+    /// The same with the value that was asked for: the broker leaves it out where the name of the queue is long.
+    fn of_shape(error: lapin::Error, shape: &QueueShape) -> Self {
+        let mut error = DeclareError::of(error, shape.name.as_str());
+        if let DeclareError::Refused { error: Error::QueueMismatch { argument, wanted, .. }, .. } = &mut error
+        {
+            *wanted = shape.value_of(argument);
+        }
+        error
+    }
 }
 
 /// The queues this backend knows, and what they are declared with.
@@ -228,7 +238,7 @@ async fn open<'a>(
 /// Declares one queue.
 pub(crate) async fn make(channel: &Channel, shape: &QueueShape) -> Result<(), DeclareError> {
     let declared = channel.queue_declare(shape.name.clone(), shape.options(), shape.arguments.clone()).await;
-    declared.map(drop).map_err(|error| DeclareError::of(error, shape.name.as_str()))
+    declared.map(drop).map_err(|error| DeclareError::of_shape(error, shape))
 }
 
 async fn look_for(channel: &Channel, shape: &QueueShape) -> Result<(), DeclareError> {
