@@ -5,3 +5,4 @@
 mod arguments;
 mod scene;
 mod support;
+mod waits;
