@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod arguments;
+mod policies;
 mod scene;
 mod support;
+mod unwell;
 mod waits;
