@@ -89,10 +89,26 @@ impl Refusal {
         })
     }
 
-    /// Whether asking again can never help: the user lacks a permission, or the broker has the feature denied.
-    pub(crate) fn is_for_good(&self) -> bool {
-        matches!(self.code, ACCESS_REFUSED | INTERNAL_ERROR)
+    /// How long it makes no sense to ask again.
+    pub(crate) fn lasts(&self) -> Lasting {
+        match self.code {
+            ACCESS_REFUSED => Lasting::WhileConnected,
+            INTERNAL_ERROR => Lasting::ForEver,
+            _ => Lasting::ForNow,
+        }
     }
+}
+
+/// For how long a refusal holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasting {
+    /// An operator may change what is in the way.
+    ForNow,
+    /// The user lacks a permission. That is how it looks as well while a virtual host is being deleted, so it is asked for
+    /// once more on the next connection.
+    WhileConnected,
+    /// The broker has the feature denied, and closes the connection of whoever asks.
+    ForEver,
 }
 
 /// `the value '10' of type 'signedint'` and `'10'` are both 10; `none` is none. Nothing where the end is missing.
@@ -193,7 +209,7 @@ mod tests {
     fn other_refusals_of_a_declare_keep_the_words_of_the_broker() {
         let denied = refusal(541, "INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated.");
         assert!(denied.of_declare("q").to_string().contains("transient_nonexcl_queues"));
-        assert!(denied.is_for_good());
+        assert_eq!(denied.lasts(), Lasting::ForEver);
         let access = refusal(403, "ACCESS_REFUSED - configure access to queue 'q' refused");
         assert!(
             matches!(access.of_declare("q"), Error::AccessRefused { what } if what.contains("configure"))

@@ -14,7 +14,7 @@ use super::{
     names::dead_queue_name,
 };
 use crate::{
-    error::{Failure, NOT_FOUND, Refusal, with_sources},
+    error::{Failure, Lasting, NOT_FOUND, Refusal, with_sources},
     options::{DeadLetters, RabbitMqOptions, TopologyMode},
 };
 
@@ -24,21 +24,17 @@ pub(crate) enum DeclareError {
     /// The connection broke or the broker did not answer; asking again may help.
     Lost(lapin::Error),
     /// The broker said no.
-    Refused {
-        error: Error,
-        /// Whether asking again can never help, and may cost the connection.
-        for_good: bool,
-        missing: bool,
-    },
+    Refused { error: Error, lasts: Lasting, missing: bool },
 }
 
 impl DeclareError {
     pub(crate) fn of(error: lapin::Error, queue: &str) -> Self {
         // A broker that shuts down says so with a code as well.
-        match Refusal::of(&error).filter(|refusal| error.is_amqp_soft_error() || refusal.is_for_good()) {
+        let counts = |refusal: &Refusal| error.is_amqp_soft_error() || refusal.lasts() == Lasting::ForEver;
+        match Refusal::of(&error).filter(counts) {
             Some(refusal) => DeclareError::Refused {
                 error: refusal.of_declare(queue),
-                for_good: refusal.is_for_good(),
+                lasts: refusal.lasts(),
                 missing: refusal.code == NOT_FOUND,
             },
             None => DeclareError::Lost(error),
@@ -66,8 +62,14 @@ pub(crate) struct Topology {
 #[derive(Debug, Clone)]
 struct Known {
     config: Arc<QueueConfig>,
-    /// Why it is not declared any more.
-    forbidden: Option<String>,
+    forbidden: Option<Forbidden>,
+}
+
+/// Why a queue is not declared any more, and for how long.
+#[derive(Debug, Clone)]
+pub(crate) struct Forbidden {
+    pub(crate) why: String,
+    pub(crate) lasts: Lasting,
 }
 
 impl Topology {
@@ -97,14 +99,14 @@ impl Topology {
     }
 
     /// Why a queue was given up on.
-    pub(crate) fn forbidden(&self, queue: &str) -> Option<String> {
+    pub(crate) fn forbidden(&self, queue: &str) -> Option<Forbidden> {
         self.lock().get(queue).and_then(|known| known.forbidden.clone())
     }
 
     /// The queues that were given up on, and why.
     pub(crate) fn all_forbidden(&self) -> Vec<(String, String)> {
         let known = self.lock();
-        known.iter().filter_map(|(name, known)| Some((name.clone(), known.forbidden.clone()?))).collect()
+        known.iter().filter_map(|(name, known)| Some((name.clone(), known.forbidden.clone()?.why))).collect()
     }
 
     /// Remembers a queue that is there, so that it is declared again when it may not be.
@@ -118,10 +120,13 @@ impl Topology {
         }
     }
 
-    fn forbid(&self, queue: &str, why: String) {
-        if let Some(known) = self.lock().get_mut(queue) {
-            known.forbidden = Some(why);
-        }
+    /// Whether that is news.
+    fn forbid(&self, queue: &str, forbidden: Option<Forbidden>) -> bool {
+        let mut known = self.lock();
+        let Some(known) = known.get_mut(queue) else { return true };
+        let before = std::mem::replace(&mut known.forbidden, forbidden);
+        before.map(|forbidden| forbidden.why)
+            != known.forbidden.as_ref().map(|forbidden| forbidden.why.clone())
     }
 
     /// Makes queues and their dead-letter queues, or looks for them, as the mode says.
@@ -147,7 +152,7 @@ impl Topology {
             "queues are missing on the broker, which this backend was told not to make: {}",
             missing.join(", ")
         );
-        Err(DeclareError::Refused { error: Failure::plain(what), for_good: false, missing: true })
+        Err(DeclareError::Refused { error: Failure::plain(what), lasts: Lasting::ForNow, missing: true })
     }
 
     /// What there must be for a queue, in the order in which it is made: what leads somewhere comes after that.
@@ -191,11 +196,13 @@ impl Topology {
         if self.options.topology != TopologyMode::Declare {
             return Ok(());
         }
-        let wanted: Vec<_> =
-            self.lock().values().filter(|k| k.forbidden.is_none()).map(|k| k.config.clone()).collect();
+        let asked = |known: &&Known| !known.forbidden.as_ref().is_some_and(|f| f.lasts == Lasting::ForEver);
+        let wanted: Vec<_> = self.lock().values().filter(asked).map(|known| known.config.clone()).collect();
         for config in wanted {
             match self.declare(connection, [&*config]).await {
-                Ok(()) => {}
+                Ok(()) => {
+                    self.forbid(&config.name, None);
+                }
                 Err(DeclareError::Lost(error)) => return Err(error),
                 Err(refused) => self.note_refusal(&config.name, &refused),
             }
@@ -205,11 +212,11 @@ impl Topology {
 
     /// Tells of a declare that was refused after it had once been granted.
     pub(crate) fn note_refusal(&self, queue: &str, refused: &DeclareError) {
-        let DeclareError::Refused { error, for_good, .. } = refused else { return };
+        let DeclareError::Refused { error, lasts, .. } = refused else { return };
         let why = with_sources(error);
-        error!(queue, error = why, for_good, "queue can't be declared again: the others go on without it");
-        if *for_good {
-            self.forbid(queue, why);
+        let forbidden = Forbidden { why: why.clone(), lasts: *lasts };
+        if *lasts == Lasting::ForNow || self.forbid(queue, Some(forbidden)) {
+            error!(queue, error = why, ?lasts, "queue can't be declared again: the others go on without it");
         }
     }
 
@@ -219,7 +226,7 @@ impl Topology {
 }
 
 fn refused(error: Error) -> DeclareError {
-    DeclareError::Refused { error, for_good: false, missing: false }
+    DeclareError::Refused { error, lasts: Lasting::ForNow, missing: false }
 }
 
 /// A channel that is open: the one at hand, or a new one after a refusal has closed that.
