@@ -4,6 +4,7 @@
 
 mod access;
 mod arguments;
+mod permissions;
 mod policies;
 mod scene;
 mod support;

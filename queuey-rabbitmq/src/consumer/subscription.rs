@@ -205,6 +205,7 @@ impl Subscription {
             () = self.stopped() => return None,
         };
         self.suspend(None);
+        self.desk.context.topology.allow(queue);
         self.attached.store(true, SeqCst);
         if reason.is_some() {
             self.tell(ConnectionEvent::ConsumerResumed { queue: queue.clone() }, "");
@@ -272,8 +273,11 @@ impl Subscription {
             // The one before may have cost the connection.
             live = self.link.live().await.map_err(|_| Refused::ConnectionEnded)?;
         }
-        if let Some(Forbidden { why, lasts }) = self.desk.context.topology.forbidden(&self.config.name) {
-            return Err(Refused::of(why, lasts, live));
+        // Whatever holds for a connection only is asked on every one.
+        if let Some(Forbidden { why, lasts: Lasting::ForEver }) =
+            self.desk.context.topology.forbidden(&self.config.name)
+        {
+            return Err(Refused::ForGood(why));
         }
         let trying = self.declare_and_attach(live.clone());
         match tokio::time::timeout(self.desk.context.options.publish_timeout, trying).await {

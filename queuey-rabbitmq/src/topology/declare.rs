@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use lapin::{Channel, Connection, options::QueueDeclareOptions};
@@ -10,8 +11,8 @@ use queuey_core::{__private::check_queues, Error, QueueConfig, QueueKind, Result
 use tracing::{error, info, warn};
 
 use super::{
-    arguments::{QueueShape, dead_shape, work_shape},
-    names::dead_queue_name,
+    arguments::{QueueShape, dead_shape, hold_shape, work_shape},
+    names::{MIN_HOLD_MS, dead_queue_name, deferred_ttl_ms},
 };
 use crate::{
     error::{Failure, Lasting, NOT_FOUND, Refusal, with_sources},
@@ -120,13 +121,20 @@ impl Topology {
         }
     }
 
-    /// Whether that is news.
-    fn forbid(&self, queue: &str, forbidden: Option<Forbidden>) -> bool {
+    /// Gives a queue up. Whether that is news.
+    fn forbid(&self, queue: &str, forbidden: Forbidden) -> bool {
         let mut known = self.lock();
         let Some(known) = known.get_mut(queue) else { return true };
-        let before = std::mem::replace(&mut known.forbidden, forbidden);
-        before.map(|forbidden| forbidden.why)
-            != known.forbidden.as_ref().map(|forbidden| forbidden.why.clone())
+        let is_news = known.forbidden.as_ref().is_none_or(|before| before.why != forbidden.why);
+        known.forbidden = Some(forbidden);
+        is_news
+    }
+
+    /// A queue that was given up on is served again.
+    pub(crate) fn allow(&self, queue: &str) {
+        if let Some(known) = self.lock().get_mut(queue) {
+            known.forbidden = None;
+        }
     }
 
     /// Makes queues and their dead-letter queues, or looks for them, as the mode says.
@@ -187,6 +195,50 @@ impl Topology {
         make(open(&mut None, connection).await?, &shape).await
     }
 
+    /// Declares one hold queue of each queue, the shortest there is, to see whether the user may. It deletes itself.
+    ///
+    /// # Errors
+    ///
+    /// Where a permission is missing, or the connection breaks. Anything else is told by what comes to need that hold.
+    pub(crate) async fn try_holds(
+        &self,
+        connection: &Connection,
+        configs: &[QueueConfig],
+    ) -> Result<(), DeclareError> {
+        let shortest = deferred_ttl_ms(Duration::ZERO, self.options.deferred_granularity);
+        let mut channel = None;
+        for config in configs {
+            let shape =
+                hold_shape(config, shortest.unwrap_or(MIN_HOLD_MS), &self.options).map_err(refused)?;
+            match make(open(&mut channel, connection).await?, &shape).await {
+                Err(DeclareError::Refused { error: Error::AccessRefused { what }, lasts, missing }) => {
+                    let error = Error::AccessRefused { what: self.needed_to_wait(&config.name, &what) };
+                    return Err(DeclareError::Refused { error, lasts, missing });
+                }
+                Err(DeclareError::Refused { error, .. }) => {
+                    let error = with_sources(&error);
+                    warn!(
+                        queue = config.name,
+                        error, "a hold queue can't be declared: jobs can't wait in it"
+                    );
+                }
+                other => other?,
+            }
+        }
+        if let Some(channel) = channel {
+            // What is left open costs little.
+            let _ = channel.close(200, "done".into()).await;
+        }
+        Ok(())
+    }
+
+    fn needed_to_wait(&self, queue: &str, said: &str) -> String {
+        let holds = format!("{queue}{}.*", self.options.deferred_suffix);
+        format!(
+            "jobs of queue `{queue}` can't wait ({said}): their hold queues `{holds}` need the permissions to configure, read and write them, and to write to the default exchange"
+        )
+    }
+
     /// Declares again all that was declared. What is refused is told and left out, so that it costs the others nothing.
     ///
     /// # Errors
@@ -200,9 +252,7 @@ impl Topology {
         let wanted: Vec<_> = self.lock().values().filter(asked).map(|known| known.config.clone()).collect();
         for config in wanted {
             match self.declare(connection, [&*config]).await {
-                Ok(()) => {
-                    self.forbid(&config.name, None);
-                }
+                Ok(()) => self.allow(&config.name),
                 Err(DeclareError::Lost(error)) => return Err(error),
                 Err(refused) => self.note_refusal(&config.name, &refused),
             }
@@ -215,7 +265,7 @@ impl Topology {
         let DeclareError::Refused { error, lasts, .. } = refused else { return };
         let why = with_sources(error);
         let forbidden = Forbidden { why: why.clone(), lasts: *lasts };
-        if *lasts == Lasting::ForNow || self.forbid(queue, Some(forbidden)) {
+        if *lasts == Lasting::ForNow || self.forbid(queue, forbidden) {
             error!(queue, error = why, ?lasts, "queue can't be declared again: the others go on without it");
         }
     }
