@@ -25,6 +25,20 @@ pub trait Backend: Send + Sync + 'static {
     /// [`Error::InvalidQueue`], [`Error::QueueMismatch`], [`Error::AccessRefused`], or the state of the connection.
     fn declare<'a>(&'a self, queues: &'a [QueueConfig]) -> BoxFuture<'a, Result<()>>;
 
+    /// Makes sure that jobs of these queues can wait, where that takes more than their queues. Nothing to do by default.
+    ///
+    /// [`WorkerBuilder::build`](crate::WorkerBuilder::build) asks for it, after the queues are declared, for every queue that
+    /// it consumes and has a handler for: any handler can defer its job.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::AccessRefused`] that names what the broker's user lacks, [`Error::UnknownQueue`], or the state of the
+    /// connection.
+    fn prepare_holds<'a>(&'a self, queues: &'a [QueueConfig]) -> BoxFuture<'a, Result<()>> {
+        let _ = queues;
+        Box::pin(async { Ok(()) })
+    }
+
     /// Publishes an envelope to its queue, at once or after a delay, and resolves when it is kept there.
     ///
     /// # Errors

@@ -120,10 +120,7 @@ impl Shared {
         let declaring = async {
             // A declare on a connection that the broker does not read from would wait for as long as that lasts.
             let live = if self.consuming.initialized() { link.live().await } else { link.ready().await }?;
-            self.context.topology.declare(&live.connection, configs).await.map_err(|error| match error {
-                DeclareError::Lost(error) => Failure::caused("the queues could not be declared", error),
-                DeclareError::Refused { error, .. } => error,
-            })
+            self.context.topology.declare(&live.connection, configs).await.map_err(explain)
         };
         tokio::select! {
             declared = declaring => declared?,
@@ -131,6 +128,23 @@ impl Shared {
         }
         configs.iter().for_each(|config| self.context.topology.remember(config));
         Ok(())
+    }
+
+    /// Over the connection that holds are declared on.
+    async fn prepare_holds(&self, configs: &[QueueConfig]) -> Result<()> {
+        self.open()?;
+        for config in configs {
+            self.known(&config.name)?;
+        }
+        let link = &self.desk.link;
+        let trying = async {
+            let live = link.ready().await?;
+            self.context.topology.try_holds(&live.connection, configs).await.map_err(explain)
+        };
+        tokio::select! {
+            tried = trying => tried,
+            reason = link.patience() => Err(reason),
+        }
     }
 
     async fn publish(&self, envelope: &Envelope) -> Result<()> {
@@ -206,9 +220,21 @@ impl Shared {
     }
 }
 
+/// A declare that failed, as the error a caller sees.
+fn explain(error: DeclareError) -> Error {
+    match error {
+        DeclareError::Lost(error) => Failure::caused("the queues could not be declared", error),
+        DeclareError::Refused { error, .. } => error,
+    }
+}
+
 impl Backend for RabbitMqBackend {
     fn declare<'a>(&'a self, queues: &'a [QueueConfig]) -> BoxFuture<'a, Result<()>> {
         Box::pin(self.0.declare(queues))
+    }
+
+    fn prepare_holds<'a>(&'a self, queues: &'a [QueueConfig]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.0.prepare_holds(queues))
     }
 
     fn publish<'a>(&'a self, envelope: &'a Envelope, delay: Option<Duration>) -> BoxFuture<'a, Result<()>> {

@@ -76,34 +76,48 @@ impl Refusal {
     }
 
     /// Reads `inequivalent arg 'x-max-priority' for queue 'q' in vhost '/': received '5' but current is '10'`.
-    /// The broker cuts its text at 255 bytes, so all but the argument may be missing.
+    /// The broker cuts its text at 255 bytes, so all but the argument may be missing, or half of a value be there.
     fn mismatch(&self, queue: &str) -> Option<Error> {
         let (argument, rest) = self.text.split_once("inequivalent arg '")?.1.split_once('\'')?;
-        let values = rest.split_once("received ").map(|(_, values)| values);
-        let (wanted, found) = match values.map(|v| v.split_once(" but current is ").unwrap_or((v, ""))) {
-            Some((wanted, found)) => (plain(wanted), plain(found)),
-            None => ("another value".to_owned(), String::new()),
-        };
+        let values = rest.split_once("received ").map_or("", |(_, values)| values);
+        let (wanted, found) = values.split_once(" but current is ").unwrap_or((values, ""));
         Some(Error::QueueMismatch {
             queue: queue.to_owned(),
             argument: argument.to_owned(),
-            found: (!found.is_empty()).then_some(found),
-            wanted,
+            found: whole(found),
+            wanted: whole(wanted).unwrap_or_else(|| "another value".to_owned()),
         })
     }
 
-    /// Whether asking again can never help: the user lacks a permission, or the broker has the feature denied.
-    pub(crate) fn is_for_good(&self) -> bool {
-        matches!(self.code, ACCESS_REFUSED | INTERNAL_ERROR)
+    /// How long it makes no sense to ask again.
+    pub(crate) fn lasts(&self) -> Lasting {
+        match self.code {
+            ACCESS_REFUSED => Lasting::WhileConnected,
+            INTERNAL_ERROR => Lasting::ForEver,
+            _ => Lasting::ForNow,
+        }
     }
 }
 
-/// `the value '10' of type 'signedint'` and `'10'` are both 10; `none` is none.
-fn plain(value: &str) -> String {
-    match value.split('\'').nth(1) {
-        Some(quoted) => quoted.to_owned(),
-        None => value.trim().to_owned(),
+/// For how long a refusal holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lasting {
+    /// An operator may change what is in the way.
+    ForNow,
+    /// The user lacks a permission. That is how it looks as well while a virtual host is being deleted, so it is asked for
+    /// once more on the next connection.
+    WhileConnected,
+    /// The broker has the feature denied, and closes the connection of whoever asks.
+    ForEver,
+}
+
+/// `the value '10' of type 'signedint'` and `'10'` are both 10; `none` is none. Nothing where the end is missing.
+fn whole(value: &str) -> Option<String> {
+    if value.trim() == "none" {
+        return Some("none".to_owned());
     }
+    let (value, _) = value.split_once('\'')?.1.split_once('\'')?;
+    Some(value.to_owned())
 }
 
 fn leading_number(text: &str) -> Option<usize> {
@@ -181,6 +195,14 @@ mod tests {
                 "PRECONDITION_FAILED - inequivalent arg 'durable' for queue 'qqq",
                 ("durable", None, "another value"),
             ),
+            (
+                "PRECONDITION_FAILED - inequivalent arg 'x-max-priority' for queue 'qqq' in vhost '/': received '1",
+                ("x-max-priority", None, "another value"),
+            ),
+            (
+                "PRECONDITION_FAILED - inequivalent arg 'x-max-priority' for queue 'qqq' in vhost '/': received '10' but current is '1",
+                ("x-max-priority", None, "10"),
+            ),
         ];
         for (text, (argument, found, wanted)) in table {
             match refusal(406, text).of_declare("q") {
@@ -196,7 +218,7 @@ mod tests {
     fn other_refusals_of_a_declare_keep_the_words_of_the_broker() {
         let denied = refusal(541, "INTERNAL_ERROR - Feature `transient_nonexcl_queues` is deprecated.");
         assert!(denied.of_declare("q").to_string().contains("transient_nonexcl_queues"));
-        assert!(denied.is_for_good());
+        assert_eq!(denied.lasts(), Lasting::ForEver);
         let access = refusal(403, "ACCESS_REFUSED - configure access to queue 'q' refused");
         assert!(
             matches!(access.of_declare("q"), Error::AccessRefused { what } if what.contains("configure"))

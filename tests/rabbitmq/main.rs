@@ -2,5 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
-mod support;
+mod access;
+mod arguments;
+mod permissions;
+mod policies;
 mod publishing;
+mod scene;
+mod support;
+mod unwell;
+mod waits;

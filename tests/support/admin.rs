@@ -81,8 +81,26 @@ impl Admin {
     ///
     /// What the broker says against it.
     pub async fn declare(&self, queue: &str, arguments: FieldTable) -> Result<(), Error> {
+        self.make(queue, QueueDeclareOptions::durable(), arguments).await
+    }
+
+    /// Declares a queue that ends with its broker.
+    ///
+    /// # Errors
+    ///
+    /// What the broker says against it.
+    pub async fn declare_transient(&self, queue: &str, arguments: FieldTable) -> Result<(), Error> {
+        self.make(queue, QueueDeclareOptions::default(), arguments).await
+    }
+
+    async fn make(
+        &self,
+        queue: &str,
+        options: QueueDeclareOptions,
+        arguments: FieldTable,
+    ) -> Result<(), Error> {
         let channel = self.channel().await;
-        channel.queue_declare(queue.into(), QueueDeclareOptions::durable(), arguments).await?;
+        channel.queue_declare(queue.into(), options, arguments).await?;
         close(&channel).await;
         Ok(())
     }

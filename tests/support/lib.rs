@@ -10,6 +10,7 @@ mod node;
 mod proxy;
 mod admin;
 mod ledger;
+mod log;
 mod queues;
 mod rabbit;
 mod running;
@@ -23,6 +24,7 @@ use std::{
 pub use admin::{Admin, Message, QueueState};
 pub use broker::shared_broker;
 pub use ledger::Ledger;
+pub use log::{Captured, captured, captured_at};
 pub use node::{Node, NodeOptions, broker_version};
 pub use proxy::{Direction, Fault, Frame, NoFrame, Proxy};
 pub use queues::{configure, unique};

@@ -64,6 +64,10 @@ impl Backend for Recorded {
         })
     }
 
+    fn prepare_holds<'a>(&'a self, queues: &'a [QueueConfig]) -> BoxFuture<'a, Result<()>> {
+        self.backend.prepare_holds(queues)
+    }
+
     fn publish<'a>(
         &'a self,
         envelope: &'a Envelope,

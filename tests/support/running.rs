@@ -1,6 +1,6 @@
 //! A worker under way.
 
-use queuey::{Backend, QueueSet, Result, RunReport, Stats, WorkerBuilder, WorkerHandle};
+use queuey::{Backend, QueueSet, Result, RunReport, Stats, Worker, WorkerBuilder, WorkerHandle};
 use tokio::task::JoinHandle;
 
 /// A worker that runs in a task of its own.
@@ -14,7 +14,11 @@ pub struct Running {
 impl Running {
     /// Builds and starts a worker.
     pub async fn start<Q: QueueSet, B: Backend + ?Sized>(builder: WorkerBuilder<Q, B>) -> Self {
-        let worker = builder.build().await.expect("the worker is built");
+        Self::start_built(builder.build().await.expect("the worker is built"))
+    }
+
+    /// Starts a worker that was built.
+    pub fn start_built<Q: QueueSet, B: Backend + ?Sized>(worker: Worker<Q, B>) -> Self {
         let handle = worker.handle();
         Running { run: tokio::spawn(worker.run()), handle }
     }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use queuey::{BuildError, Error};
-use queuey_tests::queue_set;
+use queuey_tests::{captured, queue_set};
 
-use super::{logging::captured, *};
+use super::*;
 
 queue_set!(Set {
     Work,

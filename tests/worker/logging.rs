@@ -1,49 +1,10 @@
 //! What the log says, and what it never says.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
-use queuey_tests::{Running, queue_set};
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
+use queuey_tests::{Running, captured, queue_set};
 
 use super::*;
-
-/// All that was logged on this thread.
-#[derive(Clone, Default)]
-pub(crate) struct Captured(Arc<Mutex<Vec<u8>>>);
-
-impl Captured {
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl io::Write for Captured {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl MakeWriter<'_> for Captured {
-    type Writer = Captured;
-
-    fn make_writer(&self) -> Captured {
-        self.clone()
-    }
-}
-
-/// Captures the log of this thread at INFO and above until the guard is dropped.
-pub(crate) fn captured() -> (Captured, DefaultGuard) {
-    let log = Captured::default();
-    let subscriber =
-        tracing_subscriber::fmt().with_writer(log.clone()).with_ansi(false).without_time().finish();
-    (log, tracing::subscriber::set_default(subscriber))
-}
 
 #[tokio::test(start_paused = true)]
 async fn every_job_can_be_followed_by_its_id_and_no_payload_is_shown() {

@@ -170,11 +170,13 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
         self
     }
 
-    /// Checks everything, declares the queues, resolves the policies, and warns in the log of what will hurt.
+    /// Checks everything, declares the queues, makes sure that their jobs can wait, resolves the policies, and warns in
+    /// the log of what will hurt.
     ///
     /// # Errors
     ///
-    /// [`Error::NoHandler`]; [`Error::Build`] with every mistake; what [`Backend::declare`] gives.
+    /// [`Error::NoHandler`]; [`Error::Build`] with every mistake; what [`Backend::declare`] and
+    /// [`Backend::prepare_holds`] give.
     pub async fn build(mut self) -> Result<Worker<Q, B>> {
         if self.handlers.is_empty() && !self.discover_handlers {
             return Err(Error::NoHandler);
@@ -189,8 +191,7 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
         if !mistakes.is_empty() {
             return Err(Error::Build(mistakes));
         }
-        let configs: Vec<QueueConfig> = queues.iter().map(|queue| queue.config.clone()).collect();
-        self.backend.declare(&configs).await?;
+        self.prepare(&queues, &registry).await?;
         let prefetched = || queues.iter().map(|queue| usize::from(queue.config.prefetch)).sum();
         let concurrency = self.concurrency.unwrap_or_else(prefetched).max(1);
         let plan = Plan {
@@ -208,6 +209,14 @@ impl<Q: QueueSet, B: Backend + ?Sized> WorkerBuilder<Q, B> {
         warn_of_expiry(&plan);
         warn_of_timeouts(&plan);
         Ok(Worker { backend: self.backend, plan: Arc::new(plan), set: PhantomData })
+    }
+
+    async fn prepare(&self, queues: &[QueuePlan], registry: &Registry) -> Result<()> {
+        let mut configs: Vec<QueueConfig> = queues.iter().map(|queue| queue.config.clone()).collect();
+        self.backend.declare(&configs).await?;
+        // A handler can defer its job and retry it after a time, whatever the policy says; without one all is dead letters.
+        configs.retain(|config| registry.iter().any(|handler| handler.queue == config.name));
+        self.backend.prepare_holds(&configs).await
     }
 
     fn queue_plans(&self, mistakes: &mut Vec<BuildError>) -> Vec<QueuePlan> {

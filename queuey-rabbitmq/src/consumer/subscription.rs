@@ -19,11 +19,11 @@ use super::attach::Attached;
 use crate::{
     connection::{HEALTHY, Link, Live},
     delivery::{Custody, Desk, RabbitMqDelivery, Source},
-    error::{Failure, with_sources},
+    error::{Failure, Lasting, with_sources},
     malformed::put_aside,
     options::ConnectionEvent,
     reconnect::{Attempt, Rebuilding},
-    topology::DeclareError,
+    topology::{DeclareError, Forbidden},
 };
 
 /// How long a subscription is watched that may break its connection.
@@ -205,6 +205,7 @@ impl Subscription {
             () = self.stopped() => return None,
         };
         self.suspend(None);
+        self.desk.context.topology.allow(queue);
         self.attached.store(true, SeqCst);
         if reason.is_some() {
             self.tell(ConnectionEvent::ConsumerResumed { queue: queue.clone() }, "");
@@ -223,6 +224,11 @@ impl Subscription {
                     self.suspend(Some(error));
                     // Not asked again; the stream stays, and stays silent.
                     std::future::pending::<()>().await;
+                }
+                Err(Refused::WhileConnected(error, live)) => {
+                    self.suspend(Some(error.clone()));
+                    live.lost.cancelled().await;
+                    why = error;
                 }
                 Err(Refused::ForNow(error)) => {
                     self.suspend(Some(error.clone()));
@@ -267,15 +273,18 @@ impl Subscription {
             // The one before may have cost the connection.
             live = self.link.live().await.map_err(|_| Refused::ConnectionEnded)?;
         }
-        if let Some(why) = self.desk.context.topology.forbidden(&self.config.name) {
+        // Whatever holds for a connection only is asked on every one.
+        if let Some(Forbidden { why, lasts: Lasting::ForEver }) =
+            self.desk.context.topology.forbidden(&self.config.name)
+        {
             return Err(Refused::ForGood(why));
         }
-        let trying = self.declare_and_attach(live);
+        let trying = self.declare_and_attach(live.clone());
         match tokio::time::timeout(self.desk.context.options.publish_timeout, trying).await {
             Ok(Ok(attached)) if probing => self.probe(attached).await,
             Ok(Ok(attached)) => Ok(attached),
             Ok(Err(DeclareError::Lost(error))) => Err(Refused::Lost(with_sources(&error))),
-            Ok(Err(refused)) => Err(self.refused(&refused)),
+            Ok(Err(refused)) => Err(self.refused(&refused, live)),
             Err(_) => Err(Refused::Lost("no answer in time".to_owned())),
         }
     }
@@ -300,13 +309,13 @@ impl Subscription {
         Attached::open(&self.desk, &self.config, live, &self.dropped).await
     }
 
-    fn refused(&self, refused: &DeclareError) -> Refused {
-        let DeclareError::Refused { error, for_good, .. } = refused else { return Refused::ConnectionEnded };
+    fn refused(&self, refused: &DeclareError, live: Arc<Live>) -> Refused {
+        let DeclareError::Refused { error, lasts, .. } = refused else { return Refused::ConnectionEnded };
         let why = with_sources(error);
         if self.lock_suspended().as_ref() != Some(&why) {
             self.desk.context.topology.note_refusal(&self.config.name, refused);
         }
-        if *for_good { Refused::ForGood(why) } else { Refused::ForNow(why) }
+        Refused::of(why, *lasts, live)
     }
 
     fn note(&self, attached: &Attached) {
@@ -364,10 +373,22 @@ impl Subscription {
 enum Refused {
     /// Asking again never helps.
     ForGood(String),
+    /// Asking again does not help on this connection.
+    WhileConnected(String, Arc<Live>),
     /// The broker would not; an operator may change that.
     ForNow(String),
     /// The connection broke under it.
     Lost(String),
     /// There will be no connection any more.
     ConnectionEnded,
+}
+
+impl Refused {
+    fn of(why: String, lasts: Lasting, live: Arc<Live>) -> Self {
+        match lasts {
+            Lasting::ForNow => Refused::ForNow(why),
+            Lasting::WhileConnected => Refused::WhileConnected(why, live),
+            Lasting::ForEver => Refused::ForGood(why),
+        }
+    }
 }

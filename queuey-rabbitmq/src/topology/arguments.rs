@@ -56,6 +56,18 @@ impl QueueShape {
         self.with(ARG_DEAD_LETTER_EXCHANGE, text("")).with(ARG_DEAD_LETTER_ROUTING_KEY, text(to))
     }
 
+    /// What an argument, or `durable`, is here, as the broker writes it.
+    pub(crate) fn value_of(&self, argument: &str) -> String {
+        match (argument, self.arguments.inner().get(argument)) {
+            ("durable", _) => self.durable.to_string(),
+            (_, None) => "none".to_owned(),
+            (_, Some(AMQPValue::LongString(text))) => text.to_string(),
+            (_, Some(AMQPValue::LongInt(number))) => number.to_string(),
+            (_, Some(AMQPValue::LongLongInt(number))) => number.to_string(),
+            (_, Some(other)) => format!("{other:?}"),
+        }
+    }
+
     /// Never passive, exclusive, deleted with its last consumer, or unanswered.
     pub(crate) fn options(&self) -> QueueDeclareOptions {
         QueueDeclareOptions { durable: self.durable, ..QueueDeclareOptions::default() }
@@ -127,17 +139,9 @@ mod tests {
 
     fn shown(shape: Result<QueueShape>) -> String {
         let shape = shape.expect("a shape");
-        let arguments: Vec<String> = shape
-            .arguments
-            .inner()
-            .iter()
-            .map(|(name, value)| match value {
-                AMQPValue::LongString(text) => format!("{name}={text}"),
-                AMQPValue::LongInt(number) => format!("{name}={number}"),
-                AMQPValue::LongLongInt(number) => format!("{name}={number}"),
-                other => panic!("{other:?}"),
-            })
-            .collect();
+        let names = shape.arguments.inner().keys();
+        let arguments: Vec<String> =
+            names.map(|name| format!("{name}={}", shape.value_of(name.as_str()))).collect();
         let durable = if shape.durable { "durable" } else { "transient" };
         format!("{} {durable} {}", shape.name, arguments.join(" "))
     }
@@ -166,6 +170,19 @@ mod tests {
             shown(hold_shape(&plain.kind(QueueKind::Quorum), 1_000, &options)),
             "q.deferred.1000 durable x-dead-letter-exchange= x-dead-letter-routing-key=q x-expires=2000 x-message-ttl=1000 x-queue-type=classic"
         );
+    }
+
+    #[test]
+    fn a_value_is_written_as_the_broker_does() {
+        let shape = work_shape(&QueueConfig::new("q"), &RabbitMqOptions::default()).expect("a shape");
+        for (argument, value) in [
+            ("durable", "true"),
+            (ARG_MAX_PRIORITY, "10"),
+            (ARG_QUEUE_TYPE, "classic"),
+            (ARG_EXPIRES, "none"),
+        ] {
+            assert_eq!(shape.value_of(argument), value);
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use lapin::{Channel, Connection, options::QueueDeclareOptions};
@@ -10,11 +11,11 @@ use queuey_core::{__private::check_queues, Error, QueueConfig, QueueKind, Result
 use tracing::{error, info, warn};
 
 use super::{
-    arguments::{QueueShape, dead_shape, work_shape},
-    names::dead_queue_name,
+    arguments::{QueueShape, dead_shape, hold_shape, work_shape},
+    names::{MIN_HOLD_MS, dead_queue_name, deferred_ttl_ms},
 };
 use crate::{
-    error::{Failure, NOT_FOUND, Refusal, with_sources},
+    error::{Failure, Lasting, NOT_FOUND, Refusal, with_sources},
     options::{DeadLetters, RabbitMqOptions, TopologyMode},
 };
 
@@ -24,25 +25,31 @@ pub(crate) enum DeclareError {
     /// The connection broke or the broker did not answer; asking again may help.
     Lost(lapin::Error),
     /// The broker said no.
-    Refused {
-        error: Error,
-        /// Whether asking again can never help, and may cost the connection.
-        for_good: bool,
-        missing: bool,
-    },
+    Refused { error: Error, lasts: Lasting, missing: bool },
 }
 
 impl DeclareError {
     pub(crate) fn of(error: lapin::Error, queue: &str) -> Self {
         // A broker that shuts down says so with a code as well.
-        match Refusal::of(&error).filter(|refusal| error.is_amqp_soft_error() || refusal.is_for_good()) {
+        let counts = |refusal: &Refusal| error.is_amqp_soft_error() || refusal.lasts() == Lasting::ForEver;
+        match Refusal::of(&error).filter(counts) {
             Some(refusal) => DeclareError::Refused {
                 error: refusal.of_declare(queue),
-                for_good: refusal.is_for_good(),
+                lasts: refusal.lasts(),
                 missing: refusal.code == NOT_FOUND,
             },
             None => DeclareError::Lost(error),
         }
+    }
+
+    /// The same with the value that was asked for: the broker leaves it out where the name of the queue is long.
+    fn of_shape(error: lapin::Error, shape: &QueueShape) -> Self {
+        let mut error = DeclareError::of(error, shape.name.as_str());
+        if let DeclareError::Refused { error: Error::QueueMismatch { argument, wanted, .. }, .. } = &mut error
+        {
+            *wanted = shape.value_of(argument);
+        }
+        error
     }
 }
 
@@ -56,8 +63,14 @@ pub(crate) struct Topology {
 #[derive(Debug, Clone)]
 struct Known {
     config: Arc<QueueConfig>,
-    /// Why it is not declared any more.
-    forbidden: Option<String>,
+    forbidden: Option<Forbidden>,
+}
+
+/// Why a queue is not declared any more, and for how long.
+#[derive(Debug, Clone)]
+pub(crate) struct Forbidden {
+    pub(crate) why: String,
+    pub(crate) lasts: Lasting,
 }
 
 impl Topology {
@@ -87,14 +100,14 @@ impl Topology {
     }
 
     /// Why a queue was given up on.
-    pub(crate) fn forbidden(&self, queue: &str) -> Option<String> {
+    pub(crate) fn forbidden(&self, queue: &str) -> Option<Forbidden> {
         self.lock().get(queue).and_then(|known| known.forbidden.clone())
     }
 
     /// The queues that were given up on, and why.
     pub(crate) fn all_forbidden(&self) -> Vec<(String, String)> {
         let known = self.lock();
-        known.iter().filter_map(|(name, known)| Some((name.clone(), known.forbidden.clone()?))).collect()
+        known.iter().filter_map(|(name, known)| Some((name.clone(), known.forbidden.clone()?.why))).collect()
     }
 
     /// Remembers a queue that is there, so that it is declared again when it may not be.
@@ -108,9 +121,19 @@ impl Topology {
         }
     }
 
-    fn forbid(&self, queue: &str, why: String) {
+    /// Gives a queue up. Whether that is news.
+    fn forbid(&self, queue: &str, forbidden: Forbidden) -> bool {
+        let mut known = self.lock();
+        let Some(known) = known.get_mut(queue) else { return true };
+        let is_news = known.forbidden.as_ref().is_none_or(|before| before.why != forbidden.why);
+        known.forbidden = Some(forbidden);
+        is_news
+    }
+
+    /// A queue that was given up on is served again.
+    pub(crate) fn allow(&self, queue: &str) {
         if let Some(known) = self.lock().get_mut(queue) {
-            known.forbidden = Some(why);
+            known.forbidden = None;
         }
     }
 
@@ -137,7 +160,7 @@ impl Topology {
             "queues are missing on the broker, which this backend was told not to make: {}",
             missing.join(", ")
         );
-        Err(DeclareError::Refused { error: Failure::plain(what), for_good: false, missing: true })
+        Err(DeclareError::Refused { error: Failure::plain(what), lasts: Lasting::ForNow, missing: true })
     }
 
     /// What there must be for a queue, in the order in which it is made: what leads somewhere comes after that.
@@ -172,6 +195,50 @@ impl Topology {
         make(open(&mut None, connection).await?, &shape).await
     }
 
+    /// Declares one hold queue of each queue, the shortest there is, to see whether the user may. It deletes itself.
+    ///
+    /// # Errors
+    ///
+    /// Where a permission is missing, or the connection breaks. Anything else is told by what comes to need that hold.
+    pub(crate) async fn try_holds(
+        &self,
+        connection: &Connection,
+        configs: &[QueueConfig],
+    ) -> Result<(), DeclareError> {
+        let shortest = deferred_ttl_ms(Duration::ZERO, self.options.deferred_granularity);
+        let mut channel = None;
+        for config in configs {
+            let shape =
+                hold_shape(config, shortest.unwrap_or(MIN_HOLD_MS), &self.options).map_err(refused)?;
+            match make(open(&mut channel, connection).await?, &shape).await {
+                Err(DeclareError::Refused { error: Error::AccessRefused { what }, lasts, missing }) => {
+                    let error = Error::AccessRefused { what: self.needed_to_wait(&config.name, &what) };
+                    return Err(DeclareError::Refused { error, lasts, missing });
+                }
+                Err(DeclareError::Refused { error, .. }) => {
+                    let error = with_sources(&error);
+                    warn!(
+                        queue = config.name,
+                        error, "a hold queue can't be declared: jobs can't wait in it"
+                    );
+                }
+                other => other?,
+            }
+        }
+        if let Some(channel) = channel {
+            // What is left open costs little.
+            let _ = channel.close(200, "done".into()).await;
+        }
+        Ok(())
+    }
+
+    fn needed_to_wait(&self, queue: &str, said: &str) -> String {
+        let holds = format!("{queue}{}.*", self.options.deferred_suffix);
+        format!(
+            "jobs of queue `{queue}` can't wait ({said}): their hold queues `{holds}` need the permissions to configure, read and write them, and to write to the default exchange"
+        )
+    }
+
     /// Declares again all that was declared. What is refused is told and left out, so that it costs the others nothing.
     ///
     /// # Errors
@@ -181,11 +248,11 @@ impl Topology {
         if self.options.topology != TopologyMode::Declare {
             return Ok(());
         }
-        let wanted: Vec<_> =
-            self.lock().values().filter(|k| k.forbidden.is_none()).map(|k| k.config.clone()).collect();
+        let asked = |known: &&Known| !known.forbidden.as_ref().is_some_and(|f| f.lasts == Lasting::ForEver);
+        let wanted: Vec<_> = self.lock().values().filter(asked).map(|known| known.config.clone()).collect();
         for config in wanted {
             match self.declare(connection, [&*config]).await {
-                Ok(()) => {}
+                Ok(()) => self.allow(&config.name),
                 Err(DeclareError::Lost(error)) => return Err(error),
                 Err(refused) => self.note_refusal(&config.name, &refused),
             }
@@ -195,11 +262,11 @@ impl Topology {
 
     /// Tells of a declare that was refused after it had once been granted.
     pub(crate) fn note_refusal(&self, queue: &str, refused: &DeclareError) {
-        let DeclareError::Refused { error, for_good, .. } = refused else { return };
+        let DeclareError::Refused { error, lasts, .. } = refused else { return };
         let why = with_sources(error);
-        error!(queue, error = why, for_good, "queue can't be declared again: the others go on without it");
-        if *for_good {
-            self.forbid(queue, why);
+        let forbidden = Forbidden { why: why.clone(), lasts: *lasts };
+        if *lasts == Lasting::ForNow || self.forbid(queue, forbidden) {
+            error!(queue, error = why, ?lasts, "queue can't be declared again: the others go on without it");
         }
     }
 
@@ -209,7 +276,7 @@ impl Topology {
 }
 
 fn refused(error: Error) -> DeclareError {
-    DeclareError::Refused { error, for_good: false, missing: false }
+    DeclareError::Refused { error, lasts: Lasting::ForNow, missing: false }
 }
 
 /// A channel that is open: the one at hand, or a new one after a refusal has closed that.
@@ -228,7 +295,7 @@ async fn open<'a>(
 /// Declares one queue.
 pub(crate) async fn make(channel: &Channel, shape: &QueueShape) -> Result<(), DeclareError> {
     let declared = channel.queue_declare(shape.name.clone(), shape.options(), shape.arguments.clone()).await;
-    declared.map(drop).map_err(|error| DeclareError::of(error, shape.name.as_str()))
+    declared.map(drop).map_err(|error| DeclareError::of_shape(error, shape))
 }
 
 async fn look_for(channel: &Channel, shape: &QueueShape) -> Result<(), DeclareError> {

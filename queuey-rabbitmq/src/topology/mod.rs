@@ -25,4 +25,4 @@ pub use arguments::{
 pub use names::{MAX_DEFERRAL_MS, MAX_TTL_MS, dead_queue_name, deferred_queue_name, deferred_ttl_ms};
 
 pub(crate) use arguments::{QueueShape, hold_shape, short};
-pub(crate) use declare::{DeclareError, Topology, make};
+pub(crate) use declare::{DeclareError, Forbidden, Topology, make};
