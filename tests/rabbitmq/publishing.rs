@@ -69,7 +69,7 @@ async fn exactly_those_fail(tasks: usize, name: &str) {
                     (setting.backend.clone(), setting.queue.clone(), missing.clone());
                 publishing.spawn(async move {
                     let mut arrived = Vec::new();
-                    for nr in 0..10 {
+                    for nr in 0..1_536_usize.div_ceil(tasks) {
                         let label = format!("{percent}/{round}/{task}/{nr}");
                         let fails = fastrand::u32(0..100) < percent;
                         let to = if fails { &missing } else { &queue };
@@ -178,9 +178,8 @@ async fn callers_that_go_away_leave_the_batch_alone() {
 /// One message that the broker will not have takes its channel down; its neighbours arrive.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_that_kills_its_channel_fails_alone() {
-    let Some(node) = Node::start().await else { return };
     // Small enough for the message to be in a batch with others.
-    node.ctl(&["eval", "application:set_env(rabbit, max_message_size, 20000)."]).await;
+    let Some(node) = Node::options().conf("max_message_size = 20000").start().await else { return };
     let setting = Setting::new(node.url(), node.url(), "too_large", RabbitMqOptions::default()).await;
     for round in 0..20 {
         let mut publishing = JoinSet::new();

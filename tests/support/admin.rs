@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use futures_util::future::join_all;
 use lapin::{
     BasicProperties, Channel, Confirmation, Connection, ConnectionProperties, Error, ErrorKind,
     options::{
@@ -139,18 +140,24 @@ impl Admin {
     }
 
     async fn get_all(&self, queue: &str, no_ack: bool) -> Vec<Message> {
+        /// How many are asked for at a time.
+        const AT_ONCE: usize = 64;
         let channel = self.channel().await;
         let mut messages = Vec::new();
-        loop {
-            match channel.basic_get(queue.into(), BasicGetOptions { no_ack }).await {
-                Ok(Some(got)) => messages.push(Message {
-                    body: got.delivery.data,
-                    properties: got.delivery.properties,
-                    redelivered: got.delivery.redelivered,
-                }),
-                Ok(None) => break,
-                Err(error) if is_missing(&error) => return messages,
-                Err(error) => panic!("{queue}: {error}"),
+        let mut empty = false;
+        while !empty {
+            let get = |_| channel.basic_get(queue.into(), BasicGetOptions { no_ack });
+            for got in join_all((0..AT_ONCE).map(get)).await {
+                match got {
+                    Ok(Some(got)) => messages.push(Message {
+                        body: got.delivery.data,
+                        properties: got.delivery.properties,
+                        redelivered: got.delivery.redelivered,
+                    }),
+                    Ok(None) => empty = true,
+                    Err(error) if is_missing(&error) => return messages,
+                    Err(error) => panic!("{queue}: {error}"),
+                }
             }
         }
         // Whatever is not acknowledged goes back.
