@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod access;
+mod acks;
 mod arguments;
 mod permissions;
 mod policies;

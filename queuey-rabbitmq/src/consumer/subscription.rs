@@ -29,6 +29,9 @@ use crate::{
 /// How long a subscription is watched that may break its connection.
 const PROBE: Duration = Duration::from_secs(1);
 
+/// How long a consumer may take to tell that its channel is gone.
+const TELLING: Duration = Duration::from_secs(1);
+
 /// What a stream gives out.
 pub(super) type Item = Result<RabbitMqDelivery>;
 
@@ -148,15 +151,12 @@ impl Subscription {
                 () = self.dropped.cancelled() => return Ending::StreamDropped,
                 () = self.desk.context.closed.cancelled() => return Ending::BackendClosed,
                 () = attached.live.lost.cancelled() => return Ending::ConnectionLost,
-                () = attached.source.lost.cancelled() => return Ending::ChannelDied("an acknowledgement failed".into()),
+                () = attached.source.lost.cancelled() => return after_failure(attached).await,
                 received = attached.consumer.next() => received,
             };
             match received {
                 Some(Ok(received)) => self.pass_on(&attached.source, received, items).await,
-                _ if !attached.live.connection.status().connected() => return Ending::ConnectionLost,
-                Some(Err(error)) => return Ending::ChannelDied(with_sources(&error)),
-                None if attached.channel.status().connected() => return Ending::Cancelled,
-                None => return Ending::ChannelDied("the channel was closed".into()),
+                ended => return ending(attached, ended.and_then(Result::err).as_ref()),
             }
         }
     }
@@ -366,6 +366,33 @@ impl Subscription {
 
     fn lock_sources(&self) -> MutexGuard<'_, Vec<(Weak<Source>, CancellationToken)>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why no more comes.
+fn ending(attached: &Attached, error: Option<&lapin::Error>) -> Ending {
+    match error {
+        _ if !attached.live.connection.status().connected() => Ending::ConnectionLost,
+        Some(error) => Ending::ChannelDied(with_sources(error)),
+        None if attached.channel.status().connected() => Ending::Cancelled,
+        None => Ending::ChannelDied("the channel was closed".into()),
+    }
+}
+
+/// Why an acknowledgement failed. A write fails before anybody knows of the loss, so the consumer is heard, which is told.
+async fn after_failure(attached: &mut Attached) -> Ending {
+    let told = async {
+        while let Some(received) = attached.consumer.next().await {
+            // What comes is lost with the channel.
+            if let Err(error) = received {
+                return Some(error);
+            }
+        }
+        None
+    };
+    match tokio::time::timeout(TELLING, told).await {
+        Ok(error) => ending(attached, error.as_ref()),
+        Err(_) => Ending::ChannelDied("an acknowledgement failed".into()),
     }
 }
 
