@@ -8,6 +8,7 @@ mod permissions;
 mod policies;
 mod publishing;
 mod scene;
+mod storm;
 mod support;
 mod unwell;
 mod waits;
