@@ -9,6 +9,7 @@ mod permissions;
 mod policies;
 mod publishing;
 mod scene;
+mod storm;
 mod support;
 mod unwell;
 mod waits;
