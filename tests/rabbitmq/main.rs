@@ -2,4 +2,5 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
+mod leases;
 mod support;
