@@ -293,26 +293,25 @@ async fn every_delayed_job_that_was_taken_arrives_whenever_it_was_made() {
     let worker = Running::start(Worker::<Busy>::builder(connect(&url).await).handler(handler)).await;
 
     let end = Instant::now() + if is_long() { SECOND * 180 } else { SECOND * 12 };
-    let (one, other) = (Proxy::start(&url).await, Proxy::start(&url).await);
-    let (on_one, on_other) = (connect(one.url()).await, connect(other.url()).await);
-    let ((), ones, others, ..) = tokio::join!(
+    // Nobody else may declare their hold queue again just in time, so all that is random is behind one network.
+    let proxy = Proxy::start(&url).await;
+    let (one, other) = (connect(proxy.url()).await, connect(proxy.url()).await);
+    let ((), stalls, ..) = tokio::join!(
         enqueue_on_schedule(connect(&url).await, &ledger, end),
-        stall_now_and_then(&one, end),
-        stall_now_and_then(&other, end),
-        join_all((0..AT_RANDOM).map(|_| enqueue_at_random(on_one.clone(), &ledger, end))),
-        join_all((0..AT_RANDOM).map(|_| enqueue_at_random(on_other.clone(), &ledger, end))),
+        stall_now_and_then(&proxy, end),
+        join_all((0..AT_RANDOM).map(|_| enqueue_at_random(one.clone(), &ledger, end))),
+        join_all((0..AT_RANDOM).map(|_| enqueue_at_random(other.clone(), &ledger, end))),
     );
-    let stalls = ones + others;
     until("every job arrives", || ledger.open() == 0).await;
     let (jobs, duplicates, errors) = (ledger.len(), ledger.assert_balanced(&[]), ledger.errors());
     println!("{jobs} jobs, {stalls} stalls, {duplicates} duplicates, (unconfirmed, refused) {errors:?}");
     assert!(jobs >= if is_long() { 500 } else { 50 }, "{jobs}");
-    assert!(duplicates <= stalls * AT_RANDOM, "{duplicates} duplicates");
+    assert!(duplicates <= stalls * 2 * AT_RANDOM, "{duplicates} duplicates");
     worker.stop().await;
     Admin::new(&url).delete_all(Busy::Work.name(), &[BUSY_DELAY, BUSY_DELAY * 2, BUSY_DELAY * 4]).await;
 }
 
-/// How many jobs are under way at once behind each network that stalls.
+/// How many jobs each producer behind the network that stalls has under way at once.
 const AT_RANDOM: usize = 4;
 
 async fn stall_now_and_then(proxy: &Proxy, end: Instant) -> usize {
