@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "a test panics where it fails")]
 
 mod leases;
+mod mixed;
 mod support;
