@@ -4,4 +4,5 @@
 
 mod leases;
 mod mixed;
+mod recovery;
 mod support;
