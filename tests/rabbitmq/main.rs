@@ -5,9 +5,12 @@
 mod access;
 mod acks;
 mod arguments;
+mod leases;
+mod mixed;
 mod permissions;
 mod policies;
 mod publishing;
+mod recovery;
 mod scene;
 mod storm;
 mod support;

@@ -1,6 +1,6 @@
 //! An operator with a client of his own: looks at queues, and puts anything on them.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use futures_util::future::join_all;
 use lapin::{
@@ -11,6 +11,7 @@ use lapin::{
     protocol::{AMQPErrorKind, AMQPSoftError},
     types::FieldTable,
 };
+use queuey::topology;
 use tokio::sync::Mutex;
 
 /// A client of a broker that shares nothing with what is tested. It connects when it is used, and again after the broker was
@@ -137,6 +138,16 @@ impl Admin {
         let channel = self.channel().await;
         channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.expect("it is deleted");
         close(&channel).await;
+    }
+
+    /// Deletes a queue that queuey has made, with its dead letters and its holds of these times.
+    pub async fn delete_all(&self, queue: &str, holds: &[Duration]) {
+        self.delete(queue).await;
+        self.delete(&topology::dead_queue_name(queue, ".dead")).await;
+        for hold in holds {
+            let ms = u32::try_from(hold.as_millis()).expect("a hold queue has such a time");
+            self.delete(&topology::deferred_queue_name(queue, ".deferred", ms)).await;
+        }
     }
 
     async fn get_all(&self, queue: &str, no_ack: bool) -> Vec<Message> {

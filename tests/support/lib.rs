@@ -17,6 +17,7 @@ mod running;
 mod world;
 
 use std::{
+    env,
     future::Future,
     time::{Duration, Instant},
 };
@@ -30,6 +31,11 @@ pub use proxy::{Direction, Fault, Frame, NoFrame, Proxy};
 pub use queues::{configure, unique};
 pub use running::Running;
 pub use world::{DeadBody, Operator, World};
+
+/// Whether this run takes its time: `QUEUEY_TEST_LONG` is set.
+pub fn is_long() -> bool {
+    env::var_os("QUEUEY_TEST_LONG").is_some()
+}
 
 /// Waits until a condition holds, asking again and again. Never a bare sleep: the deadline is only for failures, and is in
 /// real time, for under a paused clock hours may have to pass.
