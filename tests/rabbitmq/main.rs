@@ -8,5 +8,6 @@ mod permissions;
 mod policies;
 mod scene;
 mod support;
+mod tls;
 mod unwell;
 mod waits;
