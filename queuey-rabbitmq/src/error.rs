@@ -135,6 +135,12 @@ pub(crate) fn of_dial(host: &str, error: &lapin::Error) -> Error {
         Some(Refusal { code: NOT_ALLOWED, text }) => Failure::plain(format!(
             "the broker at {host} refused the virtual host ({text}); it must exist, with its special characters percent-encoded (`/` is `%2f`), and an address that ends in `/` names one without a name"
         )),
+        None if matches!(error.kind(), ErrorKind::ParsingError(_)) => Failure::caused(
+            format!(
+                "could not connect to the broker at {host}: what answers there is not AMQP; if its port takes TLS, the address begins with `amqps://`"
+            ),
+            error.clone(),
+        ),
         _ => Failure::caused(format!("could not connect to the broker at {host}"), error.clone()),
     }
 }

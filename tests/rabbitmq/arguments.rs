@@ -81,7 +81,7 @@ mod at_start {
         let (backend, events) = connect(proxy.url(), RabbitMqOptions::default()).await;
         for (queue, mismatch) in &made {
             let start = Instant::now();
-            let error = build(&backend, &[Set::Healthy, *queue]).await.err().expect("built");
+            let error = build(&backend, &[Set::Healthy, *queue]).await.expect_err("built");
             assert_eq!(Mismatch::of(&error), *mismatch);
             assert!(start.elapsed() < 5 * SECOND + SLACK);
             let text = error.to_string();

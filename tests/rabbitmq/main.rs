@@ -14,5 +14,6 @@ mod recovery;
 mod scene;
 mod storm;
 mod support;
+mod tls;
 mod unwell;
 mod waits;

@@ -167,7 +167,8 @@ mod deleted {
 mod timeout {
     use super::*;
 
-    const WAIT: Duration = Duration::from_secs(12);
+    /// Longer than the broker waits for an acknowledgement.
+    const WAIT: Duration = Duration::from_secs(8);
 
     queue_set!(Set {
         Classic: |queue| queue.prefetch(2).retry(RetryPolicy::fixed(2, WAIT)),
@@ -264,7 +265,7 @@ mod outage {
     }
 
     /// Three jobs that fall due in the outage, three after it, three deferred.
-    const WAITS: [Duration; 3] = [Duration::from_secs(6), Duration::from_secs(20), Duration::from_secs(15)];
+    const WAITS: [Duration; 3] = [Duration::from_secs(6), Duration::from_secs(14), Duration::from_secs(10)];
 
     async fn nine_jobs_outlive(node: &Node, outage: impl AsyncFnOnce(&Node)) {
         let (backend, events) = connect(node.url(), RabbitMqOptions::default()).await;

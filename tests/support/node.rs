@@ -1,7 +1,8 @@
 //! A broker of a test's own, to be killed, stopped and alarmed: `scripts/broker-node` runs it.
 
 use std::{
-    env,
+    env, fs,
+    net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -20,6 +21,7 @@ pub fn broker_version() -> String {
 pub struct Node {
     name: String,
     url: String,
+    tls_port: Option<u16>,
     folder: PathBuf,
 }
 
@@ -28,6 +30,8 @@ pub struct Node {
 pub struct NodeOptions {
     conf: String,
     advanced: String,
+    /// The port that takes TLS, the certificate and its key, both in PEM.
+    tls: Option<(u16, String, String)>,
 }
 
 impl NodeOptions {
@@ -41,6 +45,30 @@ impl NodeOptions {
     pub fn advanced(mut self, terms: &str) -> Self {
         self.advanced = terms.to_owned();
         self
+    }
+
+    /// Takes TLS as well, with this certificate and its key in PEM; see [`Node::tls_url`].
+    pub fn tls(mut self, certificate: &str, key: &str) -> Self {
+        self.tls = Some((free_port(), certificate.to_owned(), key.to_owned()));
+        self
+    }
+
+    /// What is in `rabbitmq.conf` besides the ordinary; the files it names are made.
+    fn set_up(&self, folder: &Path) -> String {
+        let Some((port, certificate, key)) = &self.tls else { return self.conf.clone() };
+        // A place that goes with the node's own files.
+        let place = folder.join("data/tls");
+        fs::create_dir_all(&place).expect("the folder is made");
+        let write = |name: &str, text: &str| {
+            let file = place.join(name);
+            fs::write(&file, text).expect("the file is written");
+            file.display().to_string()
+        };
+        let (certificate, key) = (write("certificate.pem", certificate), write("key.pem", key));
+        format!(
+            "{}\nlisteners.ssl.1 = 127.0.0.1:{port}\nssl_options.cacertfile = {certificate}\nssl_options.certfile = {certificate}\nssl_options.keyfile = {key}\nssl_options.verify = verify_none\nssl_options.fail_if_no_peer_cert = false",
+            self.conf
+        )
     }
 
     /// Starts the node and waits until it takes connections; it takes some seconds. Where the machine has no such broker the
@@ -58,7 +86,8 @@ impl NodeOptions {
         let name = format!("test-{}", Uuid::now_v7().simple());
         let folder = env::temp_dir().join(format!("queuey-{name}"));
         // Made first, so that whatever happens from here on is undone.
-        let mut node = Node { name, url: String::new(), folder };
+        let tls_port = self.tls.as_ref().map(|tls| tls.0);
+        let mut node = Node { name, url: String::new(), tls_port, folder };
         node.url = node.boot(&version, &self).await;
         Some(node)
     }
@@ -78,6 +107,16 @@ impl Node {
     /// Where to connect to. It stays the same over restarts.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// Where to connect to with TLS, under the name `localhost`.
+    ///
+    /// # Panics
+    ///
+    /// When it was not set up for [`tls`](NodeOptions::tls).
+    pub fn tls_url(&self) -> String {
+        let port = self.tls_port.expect("the node was set up for TLS");
+        format!("amqps://guest:guest@localhost:{port}/%2f")
     }
 
     /// Where it writes; its log is in `log/node.log`.
@@ -116,7 +155,7 @@ impl Node {
         let mut start = script(&["start", version, &self.name, "0", folder]);
         // However this process ends, the node ends with it.
         start.env("OWNER", std::process::id().to_string());
-        start.env("EXTRA_CONF", &options.conf).env("ADVANCED_CONF", &options.advanced);
+        start.env("EXTRA_CONF", options.set_up(&self.folder)).env("ADVANCED_CONF", &options.advanced);
         let printed = blocking(start).await.unwrap_or_else(|error| panic!("no node: {error}"));
         let url = printed.lines().find_map(|line| line.strip_prefix("AMQP_URL="));
         url.unwrap_or_else(|| panic!("no URL in {printed:?}")).to_owned()
@@ -137,6 +176,12 @@ impl Drop for Node {
             eprintln!("the node {} in {} could not be removed", self.name, self.folder.display());
         }
     }
+}
+
+/// A port below those that the kernel gives to clients, and above those that nodes choose for themselves.
+fn free_port() -> u16 {
+    let free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    (0..1000).map(|_| fastrand::u16(20_000..25_000)).find(free).expect("a port is free")
 }
 
 fn script(arguments: &[&str]) -> Command {
