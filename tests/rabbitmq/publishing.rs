@@ -251,16 +251,16 @@ async fn what_an_operator_closes_is_published_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_that_is_cut_anywhere_arrives() {
     let Some(url) = shared_broker() else { return };
-    let faults: [(&str, fn() -> Fault); 5] = [
-        ("1>basic.publish#1", || Fault::CutBefore),
-        ("1>basic.publish#20", || Fault::CutWithin),
-        ("1>basic.publish#40", || Fault::CutAfter),
-        ("1<basic.ack#2", || Fault::CutBefore),
-        ("1<basic.ack#2", || Fault::CutAfter),
+    let faults = [
+        ("1>basic.publish#1", Fault::CutBefore),
+        ("1>basic.publish#20", Fault::CutWithin),
+        ("1>basic.publish#40", Fault::CutAfter),
+        ("1<basic.ack#2", Fault::CutBefore),
+        ("1<basic.ack#2", Fault::CutAfter),
     ];
     for (nr, (frame, fault)) in faults.into_iter().enumerate() {
         let proxy = Proxy::start(&url).await;
-        proxy.plan(frame.parse().unwrap(), fault());
+        proxy.plan(frame.parse().unwrap(), fault);
         let setting = Setting::new(proxy.url(), &url, &format!("cut{nr}"), RabbitMqOptions::default()).await;
         let mut publishing = JoinSet::new();
         for task in 0..64 {
