@@ -208,15 +208,16 @@ async fn o02_policies_do_what_is_documented_and_no_more() {
         set("drop-head", r#"{"max-length": 10, "overflow": "drop-head"}"#).await,
         set("reject-publish", r#"{"max-length": 10, "overflow": "reject-publish"}"#).await,
         set("message-ttl", r#"{"message-ttl": 1000}"#).await,
-        set("expires", r#"{"expires": 5000}"#).await,
         set("dead-letter-exchange", r#"{"dead-letter-exchange": "amq.fanout"}"#).await,
+        // Last, for it must be used within its time.
+        set("expires", r#"{"expires": 10000}"#).await,
     );
     tokio::join!(
         drop_head(scenes.0),
         reject_publish(scenes.1),
         message_ttl(scenes.2),
-        expires(scenes.3),
-        dead_letter_exchange(scenes.4),
+        dead_letter_exchange(scenes.3),
+        expires(scenes.4),
     );
     assert_eq!(events.lost(), 0);
     clear(&backend, &admin, &[], &[]).await;
