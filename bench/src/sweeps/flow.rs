@@ -37,6 +37,11 @@ impl Gate {
         Gate { enqueued: Arc::new(Semaphore::new(0)), first: tally(queues), all: tally(queues + jobs) }
     }
 
+    /// Lets those through that wait: nothing is measured any more.
+    fn open(&self) {
+        self.enqueued.close();
+    }
+
     async fn pass(&self) {
         if let Ok(permit) = self.enqueued.acquire().await {
             permit.forget();
@@ -78,6 +83,7 @@ pub(crate) async fn queuey(url: String, queues: &'static [OneOfMany], jobs: u64)
     in_tasks(TASKS, jobs, enqueue).await?;
     gate.all.done().await?;
     let measured = stopwatch.stop(jobs);
+    gate.open();
     running.stop().await?;
     backend.close().await?;
     Ok(measured)
