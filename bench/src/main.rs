@@ -1,70 +1,146 @@
 //! Measures queuey beside what it is built on, interleaved in one run, as ratios.
 //!
-//! `cargo run --release -p queuey-bench -- [SCENARIO…] [--rounds N] [--json FILE]`; without a scenario it runs them all.
+//! `cargo run --release -p queuey-bench`; the README beside this crate says how to read what it prints.
 
-mod memory;
+mod arguments;
+mod statistics;
 mod table;
+mod process;
+mod measure;
+mod work;
+mod bare;
+mod ours;
+mod broker;
+mod enqueue;
+mod consume;
+mod round_trip;
+mod retry;
+mod stalled;
+mod sweeps;
+mod start_up;
+mod memory;
+mod scenarios;
+#[cfg(test)]
+mod smoke;
 
 use std::process::ExitCode;
 
-use table::{Row, print, write_json};
+use anyhow::{Context, Result};
 
-/// Runs a scenario for a number of rounds.
-type Run = fn(usize) -> Vec<Row>;
-
-const SCENARIOS: [(&str, Run); 2] =
-    [("memory", memory::beside_bare_tokio), ("memory-backlog", memory::over_backlogs)];
-
-struct Arguments {
-    scenarios: Vec<String>,
-    rounds: usize,
-    json: Option<String>,
-}
-
-fn arguments() -> Result<Arguments, String> {
-    let mut parsed = Arguments { scenarios: Vec::new(), rounds: 5, json: None };
-    let mut rest = std::env::args().skip(1);
-    while let Some(argument) = rest.next() {
-        match argument.as_str() {
-            "--rounds" => {
-                let rounds = rest.next().and_then(|rounds| rounds.parse().ok());
-                parsed.rounds =
-                    rounds.filter(|rounds| *rounds > 0).ok_or("--rounds takes a number above zero")?;
-            }
-            "--json" => parsed.json = Some(rest.next().ok_or("--json takes a file")?),
-            name if SCENARIOS.iter().any(|(scenario, _)| *scenario == name) => {
-                parsed.scenarios.push(argument);
-            }
-            other => {
-                let known = SCENARIOS.map(|(name, _)| name).join(", ");
-                return Err(format!("unknown argument `{other}`: the scenarios are {known}"));
-            }
-        }
-    }
-    Ok(parsed)
-}
+use arguments::{Arguments, Command, Known, USAGE};
+use broker::Broker;
+use measure::Effort;
+use scenarios::{Run, SCENARIOS};
+use table::{Row, as_json, rendered};
 
 fn main() -> ExitCode {
-    let arguments = match arguments() {
-        Ok(arguments) => arguments,
+    let known: Vec<Known> = SCENARIOS.iter().map(|scenario| scenario.known).collect();
+    match arguments::parse(std::env::args().skip(1), &known) {
         Err(why) => {
             eprintln!("{why}");
-            return ExitCode::from(2);
+            ExitCode::from(2)
         }
-    };
-    let chosen =
-        |name: &str| arguments.scenarios.is_empty() || arguments.scenarios.iter().any(|one| one == name);
-    let mut rows = Vec::new();
-    for (name, run) in SCENARIOS.into_iter().filter(|(name, _)| chosen(name)) {
-        eprintln!("{name}…");
-        rows.extend(run(arguments.rounds));
-    }
-    print(&rows);
-    match arguments.json.map(|file| write_json(&rows, &file)) {
-        Some(Err(error)) => {
-            eprintln!("the JSON can't be written: {error}");
-            ExitCode::FAILURE
+        Ok(Command::Help) => {
+            println!("{USAGE}");
+            list();
+            ExitCode::SUCCESS
         }
-        _ => ExitCode::SUCCESS,
+        Ok(Command::List) => {
+            list();
+            ExitCode::SUCCESS
+        }
+        Ok(Command::Run(arguments)) => measure(&arguments),
     }
+}
+
+fn list() {
+    for scenario in &SCENARIOS {
+        let long = if scenario.known.long { " (long)" } else { "" };
+        println!("  {:20} {}{long}", scenario.known.name, scenario.about);
+    }
+}
+
+fn measure(arguments: &Arguments) -> ExitCode {
+    end_on_a_signal();
+    let effort =
+        Effort { rounds: arguments.rounds, divisor: if arguments.quick { 20 } else { 1 }, queues: u64::MAX };
+    // Set up when a scenario needs it, and ended before the table is printed.
+    let (mut broker, mut on) = (None, None);
+    let (mut rows, mut failed) = (Vec::new(), false);
+    for scenario in SCENARIOS.iter().filter(|one| arguments.scenarios.contains(&one.known.name)) {
+        eprintln!("{}…", scenario.known.name);
+        let measured = match scenario.run {
+            Run::InMemory(run) => run(effort),
+            Run::OnABroker(run) => with_broker(&mut broker).and_then(|broker| {
+                on.get_or_insert_with(|| broker.described());
+                run(effort, broker).or_else(|error| broker.clear().and(Err(error)))
+            }),
+        };
+        match measured {
+            Ok(measured) => rows.extend(measured),
+            Err(error) => {
+                eprintln!("{} failed: {error:#}", scenario.known.name);
+                failed = true;
+            }
+        }
+    }
+    drop(broker);
+    println!("{}", conditions(effort, on.as_deref()));
+    print!("{}", rendered(&rows));
+    if let Some(file) = &arguments.json
+        && let Err(error) = write_json(&rows, file)
+    {
+        eprintln!("{error:#}");
+        failed = true;
+    }
+    if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn with_broker(broker: &mut Option<Broker>) -> Result<&Broker> {
+    match broker {
+        Some(broker) => Ok(broker),
+        none => Ok(none.insert(
+            Broker::set_up().context("no broker: set AMQP_URL, or install rabbitmq-server or docker")?,
+        )),
+    }
+}
+
+/// What the numbers hold for.
+fn conditions(effort: Effort, broker: Option<&str>) -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let broker = broker.map_or(String::new(), |broker| format!("{broker}; "));
+    let Effort { rounds, divisor, .. } = effort;
+    let quick = if divisor > 1 { ", with few jobs: no figures to quote" } else { "" };
+    let built = if cfg!(debug_assertions) { ", NOT optimized: build with --release" } else { "" };
+    format!("{broker}{cores} cores; medians of {rounds} rounds, interleaved{quick}{built}\n")
+}
+
+fn write_json(rows: &[Row], file: &str) -> Result<()> {
+    let json = serde_json::to_vec_pretty(&as_json(rows))?;
+    std::fs::write(file, json).with_context(|| format!("`{file}` can't be written"))
+}
+
+/// On Ctrl-C and SIGTERM the broker ends, and then the process.
+fn end_on_a_signal() {
+    std::thread::spawn(|| {
+        if let Err(error) = signalled() {
+            eprintln!("signals can't be listened to: {error:#}");
+            return;
+        }
+        broker::end_all();
+        std::process::exit(130);
+    });
+}
+
+fn signalled() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let mut terminated = signal(SignalKind::terminate())?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+            _ = terminated.recv() => {}
+        }
+        Ok(())
+    })
 }
