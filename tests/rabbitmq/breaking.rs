@@ -97,3 +97,25 @@ async fn what_is_sent_alone_to_a_queue_that_never_confirms_holds_no_other() {
     assert!(matches!(results[..], [Ok(()), Ok(()), Ok(()), Err(Error::TooLarge { .. })]), "{results:?}");
     clear(&backend, &admin, &[&healthy, &stuck], &[]).await;
 }
+
+/// The jobs of one call go in rows of a thousand. A queue that is late would cost it a wait in each.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_row_that_is_not_confirmed_no_other_is_tried() {
+    let Some(node) = Node::start().await else { return };
+    let (backend, _) = connect(node.url(), RabbitMqOptions::default().publish_timeout(4 * SECOND)).await;
+    let (admin, healthy) = (Admin::new(node.url()), unique("breaking", "rows"));
+    let stuck = format!("{healthy}.stuck");
+    backend.declare(&[QueueConfig::new(&healthy), QueueConfig::new(&stuck)]).await.unwrap();
+    queue_process(&node, "suspend", &stuck).await;
+    let to = |nr: usize| if nr % 100 == 50 { &stuck } else { &healthy };
+    let jobs: Vec<_> = (0..4_000).map(|nr| job(to(nr), &nr.to_string())).collect();
+    let results = backend.publish_many(&jobs).await;
+    assert!(matches!(results[50], Err(Error::Unconfirmed { .. })), "{:?}", results[50]);
+    let tried = results[1_000..].iter().filter(|result| !matches!(result, Err(Error::NotConnected))).count();
+    assert_eq!(tried, 0);
+    queue_process(&node, "resume", &stuck).await;
+    backend.publish(&job(&stuck, "at last"), None).await.unwrap();
+    let arrived = results.iter().filter(|result| result.is_ok()).count();
+    assert_eq!(admin.take_all(&healthy).await.len(), arrived, "what was not sent is not there");
+    clear(&backend, &admin, &[&healthy, &stuck], &[]).await;
+}
