@@ -151,15 +151,13 @@ impl Shared {
         self.desk.publisher.publish(self.message(envelope)?).await
     }
 
-    /// Publishes in rows, one after the other, so that what is under way has a bound. When one ends with the broker out of
-    /// reach, the rest is not tried.
+    /// Publishes in rows, one after the other, so that what is under way has a bound. After one that was waited for in vain,
+    /// in whole or in part, the rest is not tried: else each would be waited for as long.
     async fn publish_many(&self, envelopes: &[Envelope]) -> Vec<Result<()>> {
         let mut results: Vec<Result<()>> = Vec::with_capacity(envelopes.len());
         for row in envelopes.chunks(ROW) {
-            if let Some(Err(reason @ (Error::NotConnected | Error::Blocked { .. } | Error::ShutDown))) =
-                results.last()
-            {
-                let reason = once_more(reason);
+            let last_row = results.len().saturating_sub(ROW)..;
+            if let Some(reason) = results[last_row].iter().rev().find_map(in_vain) {
                 results.resize_with(results.len() + row.len(), || Err(once_more(&reason)));
                 continue;
             }
@@ -217,6 +215,19 @@ impl Shared {
         health.suspended.sort_unstable();
         health.suspended.dedup_by(|one, other| one.0 == other.0);
         health
+    }
+}
+
+/// Why a message was not confirmed, for others that are not tried after it; nothing where the broker gave an answer.
+fn in_vain(result: &Result<()>) -> Option<Error> {
+    match result {
+        Err(
+            reason @ (Error::NotConnected
+            | Error::Blocked { .. }
+            | Error::ShutDown
+            | Error::Unconfirmed { .. }),
+        ) => Some(once_more(reason)),
+        _ => None,
     }
 }
 

@@ -5,6 +5,7 @@
 mod access;
 mod acks;
 mod arguments;
+mod breaking;
 mod leases;
 mod mixed;
 mod permissions;

@@ -3,9 +3,10 @@
 
 use std::{
     collections::HashMap,
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Poll, ready},
     time::Duration,
 };
 
@@ -17,7 +18,7 @@ mod lease;
 
 use crate::{
     connection::{Link, Live, not_connected},
-    error::with_sources,
+    error::{once_more, with_sources},
     message::{Message, now_ms},
     options::RabbitMqOptions,
     publisher::Publisher,
@@ -113,7 +114,7 @@ impl Holds {
         wait: &Wait,
         enough: impl Future<Output = Error>,
     ) -> Result<()> {
-        let mut enough = pin!(enough);
+        let mut enough = pin!(lasting(enough));
         let mut ttl_ms = wait.ttl_ms()?;
         let (mut slow, mut vanished) = (0, 0);
         loop {
@@ -251,5 +252,34 @@ impl Holds {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ShortString, Lease>> {
         self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Once it has resolved, it does so whenever it is asked again: an answer may come at that very moment, and leave more to
+/// be done.
+fn lasting(enough: impl Future<Output = Error>) -> impl Future<Output = Error> {
+    let (mut enough, mut told) = (Box::pin(enough), None);
+    poll_fn(move |cx| {
+        let reason = match &told {
+            Some(reason) => reason,
+            None => told.insert(ready!(enough.as_mut().poll(cx))),
+        };
+        Poll::Ready(once_more(reason))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn enough_is_enough_whenever_it_is_asked_again() {
+        let mut enough = pin!(lasting(async {
+            tokio::task::yield_now().await;
+            Error::Blocked { reason: "memory".into() }
+        }));
+        for _ in 0..3 {
+            assert!(matches!(enough.as_mut().await, Error::Blocked { reason } if reason == "memory"));
+        }
     }
 }

@@ -108,6 +108,7 @@ impl Flight {
         self.tell(verdicts);
         let sole = self.requests.len() == 1;
         self.requests.retain(|request| !request.is_given_up());
+        self.requests.iter_mut().for_each(|request| request.in_doubt = true);
         Left { unknown: self.requests, error: self.error, sole }
     }
 
@@ -163,7 +164,7 @@ impl Flight {
                 Verdict::Arrived => request.answer(Ok(())),
                 Verdict::Returned => request.answer(Err(request.message.unroutable())),
                 Verdict::Refused => {
-                    request.answer(Err(Error::Refused { queue: request.message.queue.to_string() }));
+                    request.fail(Error::Refused { queue: request.message.queue.to_string() });
                 }
                 Verdict::Unknown => {}
             }

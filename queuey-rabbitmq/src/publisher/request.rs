@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU8, Ordering::SeqCst},
 };
 
-use queuey_core::Result;
+use queuey_core::{Error, Result};
 use tokio::sync::oneshot;
 
 use crate::message::Message;
@@ -29,6 +29,8 @@ pub(super) struct Request {
     pub(super) alone: bool,
     /// How many connections it has been alone on when they broke.
     pub(super) breaks: u32,
+    /// It was written before, and may be there, whatever becomes of it now.
+    pub(super) in_doubt: bool,
     stage: Arc<AtomicU8>,
     answer: Option<oneshot::Sender<Result<()>>>,
 }
@@ -42,7 +44,7 @@ pub(super) struct Asked {
 pub(super) fn ask(message: Message) -> (Request, Asked) {
     let (stage, (sender, receiver)) = (Arc::new(AtomicU8::new(WAITING)), oneshot::channel());
     let (answer, asked) = (Some(sender), Asked { stage: stage.clone(), answer: receiver });
-    (Request { message: Box::new(message), alone: false, breaks: 0, stage, answer }, asked)
+    (Request { message: Box::new(message), alone: false, breaks: 0, in_doubt: false, stage, answer }, asked)
 }
 
 impl Request {
@@ -63,6 +65,13 @@ impl Request {
             // A caller that has gone away is owed nothing.
             let _ = answer.send(result);
         }
+    }
+
+    /// Answers the caller that the message was not sent or not taken now. Where it was written before, that leaves it in
+    /// doubt.
+    pub(super) fn fail(&mut self, error: Error) {
+        let in_doubt = Error::Unconfirmed { job_id: self.message.job_id };
+        self.answer(Err(if self.in_doubt { in_doubt } else { error }));
     }
 }
 
@@ -122,10 +131,21 @@ mod tests {
     }
 
     #[test]
+    fn what_was_written_before_is_never_said_not_to_be_there() {
+        for in_doubt in [false, true] {
+            let (mut request, mut asked) = asked();
+            request.in_doubt = in_doubt;
+            request.fail(Error::NotConnected);
+            let answer = asked.answer.try_recv().expect("an answer");
+            assert_eq!(matches!(answer, Err(Error::Unconfirmed { .. })), in_doubt, "{answer:?}");
+        }
+    }
+
+    #[test]
     fn the_first_answer_counts() {
         let (mut request, mut asked) = asked();
         request.answer(Ok(()));
-        request.answer(Err(queuey_core::Error::NotConnected));
+        request.answer(Err(Error::NotConnected));
         assert!(asked.answer.try_recv().expect("an answer").is_ok());
     }
 }

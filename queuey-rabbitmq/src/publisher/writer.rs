@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use lapin::{Channel, options::ConfirmSelectOptions, types::ShortString};
 use queuey_core::{Error, Result};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore, mpsc};
 use tracing::{debug, warn};
 
 use super::{
@@ -36,7 +36,8 @@ pub(super) struct Desk {
     pub(super) again: mpsc::WeakSender<Parcel>,
     /// Bounds how many channels wait for an overdue confirm.
     pub(super) aside: Arc<Semaphore>,
-    /// Held while a message is written that may be what a channel died of, so that no two are blamed for one.
+    /// Held while a message is written that may be what a channel died of, so that no two are blamed for one; not once its
+    /// confirm is overdue.
     pub(super) suspects: Arc<Mutex<()>>,
     /// How long a confirm is waited for.
     pub(super) timeout: Duration,
@@ -123,17 +124,17 @@ impl Writer {
     async fn carry(&mut self, batch: Vec<Request>) -> bool {
         let suspect = batch.iter().any(|request| request.alone);
         let suspects = self.desk.suspects.clone();
-        let _one = if suspect { Some(suspects.lock().await) } else { None };
+        let turn = if suspect { Some(suspects.lock().await) } else { None };
         let line = match open_line(&self.desk.link, self.line.take()).await {
             Ok(line) => line,
             Err(error) => {
-                batch.into_iter().for_each(|mut request| request.answer(Err(once_more(&error))));
+                batch.into_iter().for_each(|mut request| request.fail(once_more(&error)));
                 return false;
             }
         };
         let batch: Vec<_> = batch.into_iter().filter(Request::hand_over).collect();
         let mut flight = Flight::start(&line.channel, batch).await;
-        match self.wait(&mut flight).await {
+        match self.wait(&mut flight, turn).await {
             Waited::Landed { in_time } => {
                 let left = flight.end();
                 if left.error.is_none() {
@@ -154,7 +155,7 @@ impl Writer {
         }
     }
 
-    async fn wait(&self, flight: &mut Flight) -> Waited {
+    async fn wait(&self, flight: &mut Flight, mut turn: Option<MutexGuard<'_, ()>>) -> Waited {
         let overdue = OVERDUE.min(self.desk.timeout);
         let (mut left, mut in_time) = (self.desk.timeout, true);
         while !flight.land(overdue).await {
@@ -163,6 +164,8 @@ impl Writer {
             if self.desk.link.state().blocked.is_some() {
                 continue;
             }
+            // What a channel dies of, it dies of at once: the next one need not wait for a queue that is late.
+            drop(turn.take());
             left = left.saturating_sub(overdue);
             if left.is_zero() {
                 return Waited::TooLate;
@@ -210,7 +213,7 @@ async fn write_again(desk: &Desk, requests: Vec<Request>) {
     if let Some(again) = desk.again.upgrade()
         && let Err(mpsc::error::SendError(Parcel::Many(requests))) = again.send(Parcel::Many(requests)).await
     {
-        requests.into_iter().for_each(|mut request| request.answer(Err(Error::ShutDown)));
+        requests.into_iter().for_each(|mut request| request.fail(Error::ShutDown));
     }
 }
 
