@@ -119,3 +119,31 @@ async fn after_a_row_that_is_not_confirmed_no_other_is_tried() {
     assert_eq!(admin.take_all(&healthy).await.len(), arrived, "what was not sent is not there");
     clear(&backend, &admin, &[&healthy, &stuck], &[]).await;
 }
+
+/// The broker stops reading from a whole connection when a channel has too many messages for a queue that takes none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_messages_for_a_queue_that_never_confirms_hold_no_other() {
+    let Some(node) = Node::start().await else { return };
+    let (backend, _) = connect(node.url(), RabbitMqOptions::default()).await;
+    let (admin, healthy) = (Admin::new(node.url()), unique("breaking", "thousand"));
+    let stuck = format!("{healthy}.stuck");
+    backend.declare(&[QueueConfig::new(&healthy), QueueConfig::new(&stuck)]).await.unwrap();
+    queue_process(&node, "suspend", &stuck).await;
+    let waiting = tokio::spawn({
+        let (backend, stuck) = (backend.clone(), stuck.clone());
+        async move {
+            let jobs: Vec<_> = (0..1_000).map(|nr| job(&stuck, &nr.to_string())).collect();
+            backend.publish_many(&jobs).await
+        }
+    });
+    // It takes a second until the queue is known to be late.
+    let start = Instant::now();
+    while start.elapsed() < 4 * SECOND {
+        backend.publish(&job(&healthy, "goes on"), None).await.unwrap();
+    }
+    assert!(!waiting.is_finished(), "the others had to wait for the queue");
+    queue_process(&node, "resume", &stuck).await;
+    assert!(waiting.await.unwrap().iter().all(Result::is_ok));
+    assert_eq!(admin.take_all(&stuck).await.len(), 1_000);
+    clear(&backend, &admin, &[&healthy, &stuck], &[]).await;
+}
