@@ -4,7 +4,10 @@
 
 mod access;
 mod acks;
+mod addresses;
 mod arguments;
+mod deleted;
+mod idle;
 mod leases;
 mod mixed;
 mod permissions;
