@@ -4,8 +4,11 @@
 
 mod access;
 mod acks;
+mod addresses;
 mod arguments;
 mod breaking;
+mod deleted;
+mod idle;
 mod leases;
 mod mixed;
 mod permissions;
