@@ -31,7 +31,7 @@ use arguments::{Arguments, Command, Known, USAGE};
 use broker::Broker;
 use measure::Effort;
 use scenarios::{Run, SCENARIOS};
-use table::{Row, as_json, rendered};
+use table::{Row, as_json, line, rendered};
 
 fn main() -> ExitCode {
     let known: Vec<Known> = SCENARIOS.iter().map(|scenario| scenario.known).collect();
@@ -77,7 +77,11 @@ fn measure(arguments: &Arguments) -> ExitCode {
             }),
         };
         match measured {
-            Ok(measured) => rows.extend(measured),
+            Ok(measured) => {
+                // So that a run that is cut short has not been for nothing.
+                measured.iter().for_each(|row| eprintln!("{}", line(row)));
+                rows.extend(measured);
+            }
             Err(error) => {
                 eprintln!("{} failed: {error:#}", scenario.known.name);
                 failed = true;

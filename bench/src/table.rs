@@ -139,7 +139,8 @@ pub(crate) fn as_json(rows: &[Row]) -> Value {
     Value::Array(rows.collect())
 }
 
-fn line(row: &Row) -> String {
+/// A row as a line of the table.
+pub(crate) fn line(row: &Row) -> String {
     let number = |values: &[f64]| match row.unit {
         // A slope is about zero, and so its spread is no share of it.
         Unit::PercentPerTenfold => {
