@@ -11,6 +11,7 @@ use queuey_core::{Delivery, DeliveryStream, QueueConfig, Result};
 use tokio::sync::mpsc;
 
 mod attach;
+mod ending;
 mod subscription;
 
 use crate::{connection::Link, delivery::Desk};

@@ -15,7 +15,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error};
 
-use super::attach::Attached;
+use super::{
+    attach::Attached,
+    ending::{Ending, Refused, after_failure, ending},
+};
 use crate::{
     connection::{HEALTHY, Link, Live},
     delivery::{Custody, Desk, RabbitMqDelivery, Source},
@@ -28,9 +31,6 @@ use crate::{
 
 /// How long a subscription is watched that may break its connection.
 const PROBE: Duration = Duration::from_secs(1);
-
-/// How long a consumer may take to tell that its channel is gone.
-const TELLING: Duration = Duration::from_secs(1);
 
 /// What a stream gives out.
 pub(super) type Item = Result<RabbitMqDelivery>;
@@ -49,16 +49,6 @@ pub(crate) struct Subscription {
     pub(super) dropped: CancellationToken,
     /// Fires when it has ended, and handed back what it had.
     ended: CancellationToken,
-}
-
-/// Why the pumping has stopped.
-enum Ending {
-    StreamDropped,
-    BackendClosed,
-    ConnectionLost,
-    /// The broker has ended the subscription; the channel lives.
-    Cancelled,
-    ChannelDied(String),
 }
 
 impl Subscription {
@@ -366,56 +356,5 @@ impl Subscription {
 
     fn lock_sources(&self) -> MutexGuard<'_, Vec<(Weak<Source>, CancellationToken)>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Why no more comes.
-fn ending(attached: &Attached, error: Option<&lapin::Error>) -> Ending {
-    match error {
-        _ if !attached.live.connection.status().connected() => Ending::ConnectionLost,
-        Some(error) => Ending::ChannelDied(with_sources(error)),
-        None if attached.channel.status().connected() => Ending::Cancelled,
-        None => Ending::ChannelDied("the channel was closed".into()),
-    }
-}
-
-/// Why an acknowledgement failed. A write fails before anybody knows of the loss, so the consumer is heard, which is told.
-async fn after_failure(attached: &mut Attached) -> Ending {
-    let told = async {
-        while let Some(received) = attached.consumer.next().await {
-            // What comes is lost with the channel.
-            if let Err(error) = received {
-                return Some(error);
-            }
-        }
-        None
-    };
-    match tokio::time::timeout(TELLING, told).await {
-        Ok(error) => ending(attached, error.as_ref()),
-        Err(_) => Ending::ChannelDied("an acknowledgement failed".into()),
-    }
-}
-
-/// Why a subscription could not be begun again.
-enum Refused {
-    /// Asking again never helps.
-    ForGood(String),
-    /// Asking again does not help on this connection.
-    WhileConnected(String, Arc<Live>),
-    /// The broker would not; an operator may change that.
-    ForNow(String),
-    /// The connection broke under it.
-    Lost(String),
-    /// There will be no connection any more.
-    ConnectionEnded,
-}
-
-impl Refused {
-    fn of(why: String, lasts: Lasting, live: Arc<Live>) -> Self {
-        match lasts {
-            Lasting::ForNow => Refused::ForNow(why),
-            Lasting::WhileConnected => Refused::WhileConnected(why, live),
-            Lasting::ForEver => Refused::ForGood(why),
-        }
     }
 }
