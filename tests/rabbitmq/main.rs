@@ -19,5 +19,6 @@ mod scene;
 mod storm;
 mod support;
 mod tls;
+mod unconfirmed;
 mod unwell;
 mod waits;

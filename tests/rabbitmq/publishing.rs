@@ -56,7 +56,7 @@ impl Setting {
     }
 }
 
-/// C03, P04: many tasks enqueue at once, and of what they publish some goes to a queue that is missing.
+/// Many tasks enqueue at once, and of what they publish some goes to a queue that is missing.
 async fn exactly_those_fail(tasks: usize, name: &str) {
     let Some(setting) = Setting::on_shared(name).await else { return };
     let missing = format!("{}.missing", setting.queue);
@@ -93,13 +93,13 @@ async fn exactly_those_fail(tasks: usize, name: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c03_of_64_callers_exactly_those_fail_whose_queue_is_missing() {
-    exactly_those_fail(64, "c03_64").await;
+async fn of_64_callers_exactly_those_fail_whose_queue_is_missing() {
+    exactly_those_fail(64, "of_64").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c03_of_512_callers_exactly_those_fail_whose_queue_is_missing() {
-    exactly_those_fail(512, "c03_512").await;
+async fn of_512_callers_exactly_those_fail_whose_queue_is_missing() {
+    exactly_those_fail(512, "of_512").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -138,7 +138,7 @@ async fn one_job_published_by_many_at_once_is_told_to_each() {
     setting.end().await;
 }
 
-/// C04: callers that give up in the middle disturb nobody.
+/// Callers that give up in the middle disturb nobody.
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_that_go_away_leave_the_batch_alone() {
     let Some(setting) = Setting::on_shared("vanish").await else { return };
