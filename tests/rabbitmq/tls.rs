@@ -36,6 +36,9 @@ async fn refusal(url: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whom_the_system_trusts_is_trusted_and_nobody_else() {
+    if let Ok(url) = std::env::var(URL) {
+        return jobs_go_over_tls(&url).await;
+    }
     let options = Node::options().tls(include_str!("tls/broker.pem"), include_str!("tls/broker.key"));
     let Some(node) = options.start().await else { return };
     let text = refusal(&node.tls_url()).await;
@@ -53,18 +56,16 @@ async fn whom_the_system_trusts_is_trusted_and_nobody_else() {
     // what goes on from here has a process of its own.
     let authority = Path::new(env!("CARGO_MANIFEST_DIR")).join("rabbitmq/tls/authority.pem");
     let mut child = Command::new(std::env::current_exe().unwrap());
-    child.args(["--exact", "tls::jobs_go_over_tls", "--ignored"]);
+    child.args(["--exact", "tls::whom_the_system_trusts_is_trusted_and_nobody_else"]);
     child.env(URL, node.tls_url()).env("SSL_CERT_FILE", authority);
     let output = tokio::task::spawn_blocking(move || child.output()).await.unwrap().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "run by `whom_the_system_trusts_is_trusted_and_nobody_else`, in an environment of its own"]
-async fn jobs_go_over_tls() {
-    let url = std::env::var(URL).expect("run by another test");
-    let (backend, events) = connect(&url, RabbitMqOptions::default()).await;
+/// What the child does, whose system trusts the node's authority.
+async fn jobs_go_over_tls(url: &str) {
+    let (backend, events) = connect(url, RabbitMqOptions::default()).await;
     let config = QueueConfig::new(unique("tls", "jobs"));
     backend.declare(std::slice::from_ref(&config)).await.unwrap();
     let mut stream = backend.consume(&config).await.unwrap();
@@ -79,5 +80,5 @@ async fn jobs_go_over_tls() {
     let text = refusal(&url.replace("localhost", "127.0.0.1")).await;
     assert!(text.contains("certificate") && text.contains("127.0.0.1"), "{text}");
     drop(stream);
-    clear(&backend, &Admin::new(&url), &[&config.name], &[SECOND]).await;
+    clear(&backend, &Admin::new(url), &[&config.name], &[SECOND]).await;
 }
