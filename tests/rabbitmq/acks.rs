@@ -240,17 +240,22 @@ async fn a_tag_of_a_channel_that_is_gone_ends_nothing_on_the_next() {
 async fn whatever_is_cut_no_job_is_lost_and_no_tag_is_unknown() {
     let Some(scene) = Scene::set("cuts", 40, 300).await else { return };
     let (mut stream, mut hand, mut gone) = (scene.consume().await, Hand::default(), HashSet::new());
+    // Whose end was in a write that was cut: it may have come through, and is then seen no more.
+    let mut perhaps = HashSet::new();
     let mut cuts = 0;
-    while gone.len() < 300 {
+    while gone.union(&perhaps).count() < 300 {
         tokio::select! {
             biased;
             Some(ended) = hand.ending.join_next() => {
                 let (job, way, done) = ended.unwrap();
-                if done && !way.goes_back() {
-                    gone.insert(job);
+                if !way.goes_back() {
+                    if done { &mut gone } else { &mut perhaps }.insert(job);
                 }
             }
-            delivery = next(&mut stream) => hand.take(delivery, 40),
+            delivery = next(&mut stream) => {
+                perhaps.remove(&delivery.envelope().job_id);
+                hand.take(delivery, 40);
+            }
             () = tokio::time::sleep(Duration::from_millis(50)), if !hand.held.is_empty() => hand.end_some(),
         }
         if gone.len() >= (cuts + 1) * 60 {
@@ -265,7 +270,7 @@ async fn whatever_is_cut_no_job_is_lost_and_no_tag_is_unknown() {
     let left = scene.admin.take_all(&scene.config.name).await;
     for message in left {
         let envelope = Envelope::from_bytes(&message.body).unwrap();
-        assert!(gone.contains(&envelope.job_id), "a job that never ended");
+        assert!(gone.union(&perhaps).any(|job| *job == envelope.job_id), "a job that never ended");
     }
     until("every cut was seen", || {
         let lost = |event: &&ConnectionEvent| matches!(event, ConnectionEvent::ConnectionLost);
