@@ -8,6 +8,7 @@ use std::{
 
 use lapin::{
     BasicProperties,
+    message::BasicReturnMessage,
     types::{AMQPValue, FieldTable, LongString, ShortString},
 };
 use queuey_core::{Envelope, Error, Result};
@@ -116,6 +117,11 @@ impl Message {
         let message =
             Message { queue: dead_queue, id, job_id: Uuid::nil(), properties, body: foreign.body.into() };
         Ok(message.with_death(death))
+    }
+
+    /// Whether this is what the broker returned.
+    pub(crate) fn is(&self, returned: &BasicReturnMessage) -> bool {
+        returned.properties.message_id().as_ref() == Some(&self.id) && returned.routing_key == self.queue
     }
 
     /// Whether it is no job, so that all of it but the id may be anybody's.

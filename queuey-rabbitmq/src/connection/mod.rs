@@ -83,6 +83,11 @@ impl Live {
         }
     }
 
+    /// Whether messages can be written. The client library knows of a block before the event has come through.
+    fn takes_messages(&self) -> bool {
+        self.connection.status().connected() && !self.connection.status().blocked()
+    }
+
     async fn close(&self) {
         let closing = self.connection.close(200, "closed by the application".into());
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, closing).await;
@@ -143,10 +148,14 @@ impl Link {
     ///
     /// When it never will be again.
     pub(crate) async fn ready(&self) -> Result<Arc<Live>> {
-        // The client library knows of a block before the event has come through.
-        let ready =
-            |live: &Arc<Live>| live.connection.status().connected() && !live.connection.status().blocked();
+        let ready = |live: &Arc<Live>| live.takes_messages();
         self.wait_for(|state| state.live.clone().filter(|_| state.blocked.is_none()).filter(ready)).await
+    }
+
+    /// Whether it is connected and the broker takes messages.
+    pub(crate) fn is_open(&self) -> bool {
+        let state = self.state.borrow();
+        state.blocked.is_none() && state.live.as_ref().is_some_and(|live| live.takes_messages())
     }
 
     async fn wait_for<T>(&self, pick: impl Fn(&State) -> Option<T>) -> Result<T> {

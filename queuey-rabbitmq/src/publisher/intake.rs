@@ -1,52 +1,100 @@
-//! What waits to be written becomes batches: all that is there, within bounds.
+//! What waits to be written: writers take it in turn, and each publishes what it has taken in its order.
 
 use std::{
-    collections::{HashSet, VecDeque},
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
     sync::Arc,
+    task::{Context, Poll, ready},
 };
 
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 
-use super::request::{Parcel, Request};
+use super::{
+    request::{Parcel, Request},
+    window::{Load, MAX_MESSAGES},
+};
 
-/// The most messages of a batch. The broker lets a channel have 400 messages under way that a queue has not taken, grants
-/// the next 200 when it has 200 of them, and then reads no more from the whole connection: a batch to a queue that takes
-/// nothing must stay below that, or no other channel gets through.
-const MAX_MESSAGES: usize = 200;
+/// Parcels that several writers take.
+pub(super) type Parcels = Arc<Mutex<mpsc::Receiver<Parcel>>>;
 
-/// The most bytes of a batch, bodies only.
-const MAX_BYTES: usize = 1024 * 1024;
+type Guard = OwnedMutexGuard<mpsc::Receiver<Parcel>>;
 
-/// A body above this has a batch of its own.
-const LARGE: usize = 64 * 1024;
+/// The right to take parcels. A writer keeps it for as long as it has room for more.
+enum Turn {
+    No,
+    Asked(Pin<Box<dyn Future<Output = Guard> + Send>>),
+    Mine(Guard),
+}
 
-/// Where a writer gets its batches from. Writers that share a queue of parcels take turns.
+/// Where a writer gets its requests from.
 pub(super) struct Intake {
-    parcels: Arc<Mutex<mpsc::Receiver<Parcel>>>,
+    parcels: Parcels,
+    turn: Turn,
     /// What this writer has taken and not written: that keeps its order.
     taken: VecDeque<Request>,
+    /// Nobody can ask any more.
+    ended: bool,
 }
 
 impl Intake {
-    pub(super) fn new(parcels: Arc<Mutex<mpsc::Receiver<Parcel>>>) -> Self {
-        Intake { parcels, taken: VecDeque::new() }
+    pub(super) fn new(parcels: Parcels) -> Self {
+        Intake { parcels, turn: Turn::No, taken: VecDeque::new(), ended: false }
     }
 
-    /// The next batch; nothing once nobody can ask any more.
-    ///
-    /// # Cancel safety
-    ///
-    /// What was taken stays for the next call.
-    pub(super) async fn next(&mut self) -> Option<Vec<Request>> {
-        if self.taken.is_empty() {
-            let mut parcels = self.parcels.lock().await;
-            let first = parcels.recv().await?;
-            take(&mut self.taken, first);
-            top_up(&mut self.taken, &mut parcels);
-        } else if let Ok(mut parcels) = self.parcels.try_lock() {
-            top_up(&mut self.taken, &mut parcels);
+    /// Ready when there is a request that fits beside what is under way; false once nobody can ask any more.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>, load: &Load) -> Poll<bool> {
+        if load.has_room() && self.taken.front().is_none_or(|next| load.fits(next)) {
+            // Others wait for their turn, where there is enough already.
+            let _ = self.take_in(cx);
         }
-        Some(cut(&mut self.taken))
+        match self.taken.front() {
+            Some(next) if load.fits(next) => Poll::Ready(true),
+            None if self.ended => Poll::Ready(false),
+            None if load.has_room() => Poll::Pending,
+            _ => {
+                self.pass_turn();
+                Poll::Pending
+            }
+        }
+    }
+
+    fn take_in(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.taken.len() < MAX_MESSAGES && !self.ended {
+            let parcels = match &mut self.turn {
+                Turn::Mine(parcels) => parcels,
+                Turn::Asked(turn) => {
+                    self.turn = Turn::Mine(ready!(turn.as_mut().poll(cx)));
+                    continue;
+                }
+                Turn::No => {
+                    self.turn = Turn::Asked(Box::pin(self.parcels.clone().lock_owned()));
+                    continue;
+                }
+            };
+            match ready!(parcels.poll_recv(cx)) {
+                Some(Parcel::One(request)) => self.taken.push_back(request),
+                Some(Parcel::Many(requests)) => self.taken.extend(requests),
+                None => self.ended = true,
+            }
+        }
+        self.pass_turn();
+        Poll::Ready(())
+    }
+
+    /// Lets another writer take what waits.
+    pub(super) fn pass_turn(&mut self) {
+        self.turn = Turn::No;
+    }
+
+    /// The next request, where it fits beside what is under way.
+    pub(super) fn next(&mut self, load: &Load) -> Option<Request> {
+        if load.fits(self.taken.front()?) { self.taken.pop_front() } else { None }
+    }
+
+    /// The next request, in its place.
+    pub(super) fn peek(&self) -> Option<&Request> {
+        self.taken.front()
     }
 
     /// Puts requests back that are to be written before all others, in their order.
@@ -56,126 +104,91 @@ impl Intake {
         }
     }
 
-    /// Takes in nothing more than what was sent before.
-    pub(super) async fn close(&self) {
-        self.parcels.lock().await.close();
-    }
-
     pub(super) fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
-}
 
-fn top_up(taken: &mut VecDeque<Request>, parcels: &mut mpsc::Receiver<Parcel>) {
-    while taken.len() < MAX_MESSAGES {
-        let Ok(parcel) = parcels.try_recv() else { return };
-        take(taken, parcel);
+    /// All that was taken, and is not to be written.
+    pub(super) fn give_up(&mut self) -> impl Iterator<Item = Request> {
+        self.taken.drain(..)
     }
-}
 
-fn take(taken: &mut VecDeque<Request>, parcel: Parcel) {
-    match parcel {
-        Parcel::One(request) => taken.push_back(request),
-        Parcel::Many(requests) => taken.extend(requests),
+    /// Takes in nothing more than what was sent before, and gives that.
+    pub(super) async fn close(mut self) -> Vec<Request> {
+        self.pass_turn();
+        let mut parcels = self.parcels.lock_owned().await;
+        parcels.close();
+        let mut rest = Vec::from(self.taken);
+        while let Some(parcel) = parcels.recv().await {
+            match parcel {
+                Parcel::One(request) => rest.push(request),
+                Parcel::Many(requests) => rest.extend(requests),
+            }
+        }
+        rest
     }
-}
-
-/// Cuts a batch off the front. A message that comes twice waits for the next one, or its return could not be told from
-/// that of the other.
-fn cut(taken: &mut VecDeque<Request>) -> Vec<Request> {
-    let (mut jobs, mut bytes, mut messages) = (HashSet::new(), 0, 0);
-    for request in taken.iter() {
-        let size = request.message.body.len();
-        let own = wants_own(request);
-        let fits = messages < MAX_MESSAGES && bytes + size <= MAX_BYTES && !own;
-        if messages > 0 && (!fits || !jobs.insert(request.message.id.as_str())) {
-            break;
-        }
-        if messages == 0 {
-            jobs.insert(request.message.id.as_str());
-        }
-        messages += 1;
-        bytes += size;
-        if own {
-            break;
-        }
-    }
-    taken.drain(..messages).collect()
-}
-
-fn wants_own(request: &Request) -> bool {
-    request.alone || request.message.is_foreign() || request.message.body.len() > LARGE
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use super::*;
-    use crate::{
-        message::Message,
-        publisher::request::{Asked, ask},
-    };
+    use crate::{message::Message, publisher::request::ask};
     use queuey_core::Envelope;
-    use serde_json::value::to_raw_value;
 
-    fn request(size: usize) -> (Request, Asked) {
-        let payload = to_raw_value(&"x".repeat(size)).expect("a payload");
-        ask(Message::job(&Envelope::raw("job", "q", payload), "q", true).expect("a message"))
+    fn request() -> Request {
+        let envelope = Envelope::raw("job", "q", Default::default());
+        ask(Message::job(&envelope, "q", true).expect("a message")).0
     }
 
-    fn sizes(requests: impl IntoIterator<Item = (Request, Asked)>) -> Vec<usize> {
-        let mut taken: VecDeque<_> = requests.into_iter().map(|(request, _)| request).collect();
-        let mut sizes = Vec::new();
-        while !taken.is_empty() {
-            sizes.push(cut(&mut taken).len());
+    async fn next(intake: &mut Intake) -> Option<String> {
+        let load = Load::default();
+        match poll_fn(|cx| intake.poll(cx, &load)).await {
+            true => intake.next(&load).map(|request| request.message.id.to_string()),
+            false => None,
         }
-        sizes
-    }
-
-    #[test]
-    fn a_batch_is_bounded_in_number_and_in_bytes() {
-        assert_eq!(sizes((0..500).map(|_| request(0))), [200, 200, 100]);
-        assert_eq!(sizes((0..40).map(|_| request(60_000))), [17, 17, 6]);
-    }
-
-    #[test]
-    fn a_large_message_goes_alone() {
-        assert_eq!(sizes([0, 0, 70_000, 0, 2_000_000, 70_000].map(request)), [2, 1, 1, 1, 1]);
-    }
-
-    #[test]
-    fn a_suspect_goes_alone() {
-        let suspect = || {
-            let (mut request, asked) = request(0);
-            request.alone = true;
-            (request, asked)
-        };
-        assert_eq!(sizes([request(0), suspect(), suspect(), request(0)]), [1, 1, 1, 1]);
-    }
-
-    #[test]
-    fn a_job_comes_once_in_a_batch() {
-        let twin = request(0);
-        let message = (*twin.0.message).clone();
-        assert_eq!(sizes([request(0), twin, request(0), ask(message), request(0)]), [3, 2]);
     }
 
     #[tokio::test]
-    async fn a_batch_takes_all_that_is_there_and_keeps_its_order() {
+    async fn all_that_is_there_is_taken_and_keeps_its_order() {
         let (sender, receiver) = mpsc::channel(10);
         let mut intake = Intake::new(Arc::new(Mutex::new(receiver)));
-        let ids = |batch: Option<Vec<Request>>| -> Option<Vec<_>> {
-            Some(batch?.iter().map(|request| request.message.id.clone()).collect())
-        };
-        let (one, two, three, back) = (request(0).0, request(0).0, request(0).0, request(0).0);
-        let all = [&one, &two, &three].map(|request| request.message.id.clone());
-        let first = back.message.id.clone();
-        sender.try_send(Parcel::One(one)).expect("room");
-        sender.try_send(Parcel::Many(vec![two, three])).expect("room");
-        assert_eq!(ids(intake.next().await).as_deref(), Some(&all[..]));
-        assert!(intake.is_empty());
-        intake.put_back(vec![back]);
-        assert_eq!(ids(intake.next().await), Some(vec![first]));
+        let all = [request(), request(), request(), request()];
+        let [one, two, three, four] = all.each_ref().map(|request| Some(request.message.id.to_string()));
+        let [first, second, third, fourth] = all;
+        sender.try_send(Parcel::One(second)).expect("room");
+        sender.try_send(Parcel::Many(vec![third, fourth])).expect("room");
+        assert_eq!(next(&mut intake).await, two);
+        intake.put_back(vec![first]);
+        assert_eq!(next(&mut intake).await, one);
+        assert_eq!([next(&mut intake).await, next(&mut intake).await], [three, four]);
         drop(sender);
-        assert!(intake.next().await.is_none());
+        assert_eq!(next(&mut intake).await, None);
+    }
+
+    #[tokio::test]
+    async fn who_has_no_room_passes_the_turn() {
+        let (sender, receiver) = mpsc::channel(10);
+        let parcels = Arc::new(Mutex::new(receiver));
+        let (mut one, mut other) = (Intake::new(parcels.clone()), Intake::new(parcels));
+        sender.try_send(Parcel::One(request())).expect("room");
+        assert!(next(&mut one).await.is_some());
+        sender.try_send(Parcel::Many((0..MAX_MESSAGES + 1).map(|_| request()).collect())).expect("room");
+        assert!(next(&mut one).await.is_some());
+        sender.try_send(Parcel::One(request())).expect("room");
+        assert!(next(&mut one).await.is_some(), "it has taken enough");
+        assert!(next(&mut other).await.is_some());
+    }
+
+    #[tokio::test]
+    async fn what_was_sent_before_a_close_is_given_and_nothing_is_sent_after() {
+        let (sender, receiver) = mpsc::channel(10);
+        let mut intake = Intake::new(Arc::new(Mutex::new(receiver)));
+        sender.try_send(Parcel::Many(vec![request(), request()])).expect("room");
+        assert!(next(&mut intake).await.is_some());
+        sender.try_send(Parcel::One(request())).expect("room");
+        assert_eq!(intake.close().await.len(), 2);
+        assert!(sender.try_send(Parcel::One(request())).is_err());
     }
 }

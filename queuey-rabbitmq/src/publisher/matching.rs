@@ -1,4 +1,4 @@
-//! Which publish of a batch a return belongs to, and when a publish is known to have arrived. Pure.
+//! Which publish on a channel a return belongs to, and when a publish is known to have arrived. Pure.
 //!
 //! The broker sends the return of a message before its confirm, and returns in the order of the publishes. The client
 //! library hands each return out with the confirm that happens to resolve next, so a confirm alone says nothing: the
@@ -10,13 +10,7 @@
 //! So look at all confirms once more, and judge by that moment before the look: a publish that had its confirm then has
 //! arrived, when no return is known of it, nor of any publish that did not have its confirm then. One that got it during
 //! the look must not count as settled: the return that it pushed out may have come with a confirm that was looked at before.
-
-use std::collections::HashMap;
-
-use lapin::types::ShortString;
-
-/// What a return is known by: message id and routing key.
-pub(super) type Key = (ShortString, ShortString);
+//! It stays until the next look, whatever it was told.
 
 /// What has become of a publish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,110 +25,129 @@ pub(super) enum Verdict {
     Unknown,
 }
 
+/// What a look at a confirm shows.
+#[derive(Debug)]
+pub(super) enum Seen<R> {
+    Open,
+    /// It has resolved, and a return came out with it: of whichever publish.
+    Confirmed {
+        acked: bool,
+        returned: Option<R>,
+    },
+    /// It will never resolve. Where the message is known to be returned, the doubt stays for ever.
+    Lost,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Confirm {
     Open,
-    /// Resolved during this look, or between it and the next.
-    Acked(u32),
-    Nacked(u32),
+    /// Resolved during this look.
+    Acked(u64),
+    Nacked(u64),
     Lost,
 }
 
 impl Confirm {
-    fn had_come_before(self, look: u32) -> bool {
+    fn had_come_before(self, look: u64) -> bool {
         matches!(self, Confirm::Acked(at) | Confirm::Nacked(at) if at < look)
     }
 }
 
-#[derive(Debug, Clone, Copy)]
-struct Publish {
+#[derive(Debug)]
+struct Publish<T> {
+    what: T,
     confirm: Confirm,
     returned: bool,
     told: bool,
 }
 
-/// The publishes of one batch on one channel, by their place in it.
+/// The publishes of one channel that are not settled, in their order.
 #[derive(Debug)]
-pub(super) struct Matching {
-    publishes: Vec<Publish>,
-    look: u32,
-    /// Filled when the first return comes.
-    places: HashMap<Key, usize>,
+pub(super) struct Matching<T> {
+    publishes: Vec<Publish<T>>,
+    look: u64,
+    open: usize,
 }
 
-impl Matching {
-    pub(super) fn new(publishes: usize) -> Self {
-        let publish = Publish { confirm: Confirm::Open, returned: false, told: false };
-        Matching { publishes: vec![publish; publishes], look: 0, places: HashMap::new() }
+impl<T> Matching<T> {
+    pub(super) fn new() -> Self {
+        Matching { publishes: Vec::new(), look: 0, open: 0 }
     }
 
-    /// A confirm has resolved.
-    pub(super) fn confirmed(&mut self, place: usize, acked: bool) {
-        self.resolve(place, if acked { Confirm::Acked(self.look) } else { Confirm::Nacked(self.look) });
+    pub(super) fn push(&mut self, what: T) {
+        self.publishes.push(Publish { what, confirm: Confirm::Open, returned: false, told: false });
+        self.open += 1;
     }
 
-    /// A confirm will never resolve. Where its message is known to be returned, the doubt stays for ever.
-    pub(super) fn lost(&mut self, place: usize) {
-        self.resolve(place, Confirm::Lost);
+    /// How many have no confirm.
+    pub(super) fn open(&self) -> usize {
+        self.open
     }
 
-    fn resolve(&mut self, place: usize, confirm: Confirm) {
-        debug_assert_eq!(self.publishes[place].confirm, Confirm::Open);
-        self.publishes[place].confirm = confirm;
+    /// Those that have no confirm.
+    pub(super) fn all_open(&mut self) -> impl Iterator<Item = &mut T> {
+        let open = self.publishes.iter_mut().filter(|publish| publish.confirm == Confirm::Open);
+        open.map(|publish| &mut publish.what)
     }
 
-    /// A return came out with some confirm. `keys` gives those of all publishes, in their order.
-    pub(super) fn returned(&mut self, key: &Key, keys: impl Iterator<Item = Key>) {
-        if self.places.is_empty() {
-            self.places = keys.zip(0..).collect();
-        }
-        if let Some(place) = self.places.get(key) {
-            self.publishes[*place].returned = true;
-        }
-    }
-
-    pub(super) fn is_open(&self, place: usize) -> bool {
-        self.publishes[place].confirm == Confirm::Open
-    }
-
-    /// All confirms that had not resolved are being looked at once more. Gives the number of the look.
-    pub(super) fn look_again(&mut self) -> u32 {
+    /// Looks at all confirms that had not resolved; `is` finds the publish of a return. False where nothing is new.
+    pub(super) fn look<R>(
+        &mut self,
+        mut see: impl FnMut(&mut T) -> Seen<R>,
+        is: impl Fn(&T, &R) -> bool,
+    ) -> bool {
         self.look += 1;
-        self.look
-    }
-
-    /// The verdicts that are certain after a look and were not told yet.
-    pub(super) fn after_look(&mut self, look: u32) -> Vec<(usize, Verdict)> {
-        let doubt = self.is_in_doubt(look);
-        self.tell(|publish| publish.verdict(look, doubt))
-    }
-
-    /// All verdicts that were not told yet, once no confirm is open.
-    pub(super) fn at_the_end(&mut self) -> Vec<(usize, Verdict)> {
-        let look = self.look_again();
-        let doubt = self.is_in_doubt(look);
-        self.tell(|publish| Some(publish.verdict(look, doubt).unwrap_or(Verdict::Unknown)))
-    }
-
-    fn is_in_doubt(&self, look: u32) -> bool {
-        let returns = !self.places.is_empty();
-        returns && self.publishes.iter().any(|one| one.returned && !one.confirm.had_come_before(look))
-    }
-
-    fn tell(&mut self, verdict: impl Fn(&Publish) -> Option<Verdict>) -> Vec<(usize, Verdict)> {
-        let mut verdicts = Vec::new();
-        for (place, publish) in self.publishes.iter_mut().enumerate().filter(|(_, publish)| !publish.told) {
-            if let Some(verdict) = verdict(publish) {
-                publish.told = true;
-                verdicts.push((place, verdict));
+        let (before, mut returns) = (self.open, Vec::new());
+        for publish in self.publishes.iter_mut().filter(|publish| publish.confirm == Confirm::Open) {
+            publish.confirm = match see(&mut publish.what) {
+                Seen::Open => continue,
+                Seen::Confirmed { acked, returned } => {
+                    returns.extend(returned);
+                    if acked { Confirm::Acked(self.look) } else { Confirm::Nacked(self.look) }
+                }
+                Seen::Lost => Confirm::Lost,
+            };
+            self.open -= 1;
+        }
+        for returned in returns {
+            if let Some(publish) = self.publishes.iter_mut().find(|publish| is(&publish.what, &returned)) {
+                publish.returned = true;
             }
         }
-        verdicts
+        self.open < before
+    }
+
+    /// Tells the verdicts that are certain after the last look and were not told yet. Gives what is settled.
+    pub(super) fn tell(&mut self, mut tell: impl FnMut(&mut T, Verdict)) -> impl Iterator<Item = T> {
+        let (look, doubt) = (self.look, self.is_in_doubt());
+        for publish in self.publishes.iter_mut().filter(|publish| !publish.told) {
+            if let Some(verdict) = publish.verdict(look, doubt) {
+                publish.told = true;
+                tell(&mut publish.what, verdict);
+            }
+        }
+        let settled = self.publishes.extract_if(.., move |one| one.told && one.confirm.had_come_before(look));
+        settled.map(|publish| publish.what)
+    }
+
+    /// Tells all verdicts that were not told yet, where no open confirm will be looked at any more. Gives what is left.
+    pub(super) fn end(mut self, mut tell: impl FnMut(&mut T, Verdict)) -> impl Iterator<Item = T> {
+        self.look += 1;
+        let (look, doubt) = (self.look, self.is_in_doubt());
+        for publish in self.publishes.iter_mut().filter(|publish| !publish.told) {
+            let verdict = publish.verdict(look, doubt).unwrap_or(Verdict::Unknown);
+            tell(&mut publish.what, verdict);
+        }
+        self.publishes.into_iter().map(|publish| publish.what)
+    }
+
+    fn is_in_doubt(&self) -> bool {
+        self.publishes.iter().any(|one| one.returned && !one.confirm.had_come_before(self.look))
     }
 }
 
-impl Publish {
-    fn verdict(&self, look: u32, doubt: bool) -> Option<Verdict> {
+impl<T> Publish<T> {
+    fn verdict(&self, look: u64, doubt: bool) -> Option<Verdict> {
         match self.confirm {
             _ if self.returned => Some(Verdict::Returned),
             Confirm::Nacked(_) => Some(Verdict::Refused),

@@ -1,14 +1,14 @@
 //! Publishing: every message mandatory and confirmed, and every caller told what became of its own.
 //!
-//! A caller's message waits in a bounded queue until one of the writers takes it, with all others that wait: a batch. Each
-//! writer has a channel of its own and one batch under way there; while that is confirmed the next one gathers. Nobody else
-//! writes there, so that what the broker returns or refuses can be told to the one it concerns.
+//! A caller's message waits in a bounded queue until one of the writers takes it, with all others that wait. Each writer has
+//! a channel of its own, and publishes there all that it has taken at once; as confirms come in, a window of what is under
+//! way slides on. Nobody else writes there, so that what the broker returns or refuses can be told to the one it concerns.
 //!
 //! ```text
-//! publish ── request ──┬─▶ intake ── batch ─▶ writer ── flight ─▶ the broker
-//!                      │                        ▲  │ a confirm is overdue: aside, and the queue gets a lane
-//!                      └─▶ lane of the queue ───┼──┘
-//!                                               └─ the channel died: what is in doubt is written again, same id
+//! publish ── request ──┬─▶ intake ─▶ writer ── window ─▶ the broker
+//!                      │               ▲  │ a confirm is overdue: aside, and the queue gets a lane
+//!                      └─▶ lane ───────┼──┘
+//!                                      └─ the channel died: what is in doubt is written again, same id
 //! ```
 
 use std::{future::Future, sync::Arc};
@@ -19,7 +19,7 @@ use tokio::sync::{Mutex, Semaphore, mpsc};
 
 mod request;
 mod matching;
-mod flight;
+mod window;
 mod intake;
 mod lanes;
 mod writer;

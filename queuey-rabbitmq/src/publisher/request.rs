@@ -23,8 +23,7 @@ pub(super) enum Parcel {
 
 /// The writer's side.
 pub(super) struct Request {
-    /// In a box, for requests are moved about.
-    pub(super) message: Box<Message>,
+    pub(super) message: Arc<Message>,
     /// A channel died with it, and it may be why: it is written with no other beside it.
     pub(super) alone: bool,
     /// How many connections it has been alone on when they broke.
@@ -44,7 +43,7 @@ pub(super) struct Asked {
 pub(super) fn ask(message: Message) -> (Request, Asked) {
     let (stage, (sender, receiver)) = (Arc::new(AtomicU8::new(WAITING)), oneshot::channel());
     let (answer, asked) = (Some(sender), Asked { stage: stage.clone(), answer: receiver });
-    (Request { message: Box::new(message), alone: false, breaks: 0, in_doubt: false, stage, answer }, asked)
+    (Request { message: Arc::new(message), alone: false, breaks: 0, in_doubt: false, stage, answer }, asked)
 }
 
 impl Request {

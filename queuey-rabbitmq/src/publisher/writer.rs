@@ -1,17 +1,27 @@
 //! One channel and the task that alone writes to it.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::{Duration, Instant},
+};
 
 use lapin::{Channel, options::ConfirmSelectOptions, types::ShortString};
 use queuey_core::{Error, Result};
-use tokio::sync::{Mutex, MutexGuard, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::{
+    sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore, mpsc},
+    time::{Interval, MissedTickBehavior},
+};
 use tracing::{debug, warn};
 
 use super::{
-    flight::{Flight, Left},
-    intake::Intake,
+    intake::{Intake, Parcels},
     lanes::Lanes,
     request::{Parcel, Request},
+    window::{Left, Window},
 };
 use crate::{
     connection::{Link, Live},
@@ -20,6 +30,9 @@ use crate::{
 
 /// A confirm that takes longer than this is waited for beside the channel's work.
 const OVERDUE: Duration = Duration::from_secs(1);
+
+/// How often it is looked at whether a confirm is overdue.
+const TICK: Duration = Duration::from_millis(100);
 
 /// The reply code of a broker that ends connections for reasons of its own.
 const CONNECTION_FORCED: u16 = 320;
@@ -44,143 +57,227 @@ pub(super) struct Desk {
 }
 
 /// A channel with confirms, and the connection it is on.
+#[derive(Clone)]
 struct Line {
-    channel: Channel,
+    channel: Arc<Channel>,
     live: Arc<Live>,
 }
 
-/// Publishes batches, one at a time.
+impl Line {
+    fn is_good(&self) -> bool {
+        self.channel.status().connected() && !self.live.lost.is_cancelled()
+    }
+}
+
+/// The suspects' turn, where it was asked for, and a channel.
+type Opening = Pin<Box<dyn Future<Output = (Option<OwnedMutexGuard<()>>, Result<Line>)> + Send>>;
+
+/// Publishes what is asked for, as far as there is room.
 pub(super) struct Writer {
     desk: Desk,
     intake: Intake,
+    window: Window,
     line: Option<Line>,
+    opening: Option<Opening>,
+    /// Held while what is under way may be what a channel died of.
+    suspicion: Option<OwnedMutexGuard<()>>,
+    tick: Interval,
     /// Where it is the lane of a queue, overdue confirms are its business.
     lane: Option<ShortString>,
+    /// Whether a confirm was overdue since nothing was under way.
+    late: bool,
 }
 
-/// How a batch went that is waited for.
-enum Waited {
-    Landed {
-        in_time: bool,
-    },
-    /// A confirm is overdue, and there is room to wait for it aside.
-    Overdue(OwnedSemaphorePermit),
-    /// A confirm will not come any more.
-    TooLate,
+/// What a writer is woken for.
+enum Event {
+    /// There is a request that finds room.
+    Asked,
+    Opened((Option<OwnedMutexGuard<()>>, Result<Line>)),
+    /// All that was under way has come to its end.
+    Landed,
+    Tick,
+    /// Nobody can ask any more.
+    Ended,
 }
 
 impl Writer {
-    pub(super) fn new(desk: Desk, parcels: Arc<Mutex<mpsc::Receiver<Parcel>>>) -> Self {
-        Writer { desk, intake: Intake::new(parcels), line: None, lane: None }
+    pub(super) fn new(desk: Desk, parcels: Parcels) -> Self {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Writer {
+            desk,
+            intake: Intake::new(parcels),
+            window: Window::new(),
+            line: None,
+            opening: None,
+            suspicion: None,
+            tick,
+            lane: None,
+            late: false,
+        }
     }
 
     /// Writes until nobody can ask any more.
     pub(super) async fn write_all(mut self) {
-        while let Some(batch) = self.intake.next().await {
-            let batch = self.without_lanes(batch);
-            if !batch.is_empty() {
-                self.carry(batch).await;
+        loop {
+            match poll_fn(|cx| self.poll_event(cx)).await {
+                Event::Ended => return,
+                event => self.handle(event),
             }
-            // Whoever was answered may have the next message ready: it is to be in the next batch.
-            tokio::task::yield_now().await;
         }
     }
 
-    /// Writes until a batch is confirmed in time, or none comes for a while.
+    /// Writes until all is confirmed in time, or nothing comes for a while.
     async fn write_lane(mut self, queue: ShortString) {
-        while let Ok(Some(batch)) = tokio::time::timeout(self.desk.timeout, self.intake.next()).await {
-            if self.carry(batch).await && self.intake.is_empty() {
-                break;
+        loop {
+            let event = tokio::time::timeout(self.desk.timeout, poll_fn(|cx| self.poll_event(cx))).await;
+            match event {
+                Err(_) | Ok(Event::Ended) => break,
+                Ok(Event::Landed) => {
+                    let late = self.late;
+                    self.handle(Event::Landed);
+                    if !late && self.intake.is_empty() {
+                        break;
+                    }
+                }
+                Ok(event) => self.handle(event),
             }
         }
         self.desk.lanes.close(&queue);
-        self.intake.close().await;
-        while let Some(batch) = self.intake.next().await {
-            write_again(&self.desk, batch).await;
+        write_again(&self.desk, self.intake.close().await).await;
+    }
+
+    /// Confirms come first: nothing that this waits for holds up those who can be answered.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
+        let was_idle = self.window.is_idle();
+        self.window.look(cx);
+        if !self.window.is_idle() {
+            if self.tick.poll_tick(cx).is_ready() {
+                return Poll::Ready(Event::Tick);
+            }
+            // What is under way there has to come to its end, before there can be another.
+            if self.line.as_ref().is_none_or(|line| !line.is_good()) || self.window.is_broken() {
+                self.intake.pass_turn();
+                return Poll::Pending;
+            }
+        } else if !was_idle || self.window.is_broken() {
+            return Poll::Ready(Event::Landed);
+        }
+        if let Some(opening) = &mut self.opening {
+            let opened = ready!(opening.as_mut().poll(cx));
+            self.opening = None;
+            return Poll::Ready(Event::Opened(opened));
+        }
+        match ready!(self.intake.poll(cx, self.window.load())) {
+            true => Poll::Ready(Event::Asked),
+            false if self.window.is_idle() => Poll::Ready(Event::Ended),
+            false => Poll::Pending,
         }
     }
 
-    /// Sends what has a lane there, and gives the rest.
-    fn without_lanes(&self, batch: Vec<Request>) -> Vec<Request> {
-        if self.desk.lanes.is_empty() {
-            return batch;
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Asked => match &self.line {
+                Some(line) if line.is_good() && self.desk.link.is_open() && !self.is_suspect_next() => {
+                    self.publish(&line.clone());
+                }
+                _ => {
+                    self.intake.pass_turn();
+                    self.opening = Some(self.open());
+                }
+            },
+            Event::Opened((turn, Ok(line))) => {
+                // With some under way it is the channel that they are on: else this would have waited for them.
+                self.suspicion = turn;
+                self.line = Some(line.clone());
+                self.publish(&line);
+            }
+            Event::Opened((_, Err(error))) => {
+                self.intake.give_up().for_each(|mut request| request.fail(once_more(&error)));
+            }
+            Event::Landed => self.land(),
+            Event::Tick => self.look_at_the_clock(),
+            Event::Ended => {}
         }
-        let (mut rest, mut others) = (Vec::new(), HashMap::<_, (mpsc::Sender<_>, Vec<_>)>::new());
-        for request in batch {
+    }
+
+    fn is_suspect_next(&self) -> bool {
+        self.intake.peek().is_some_and(|request| request.alone)
+    }
+
+    fn open(&self) -> Opening {
+        let (link, line) = (self.desk.link.clone(), self.line.clone());
+        let suspects = self.is_suspect_next().then(|| self.desk.suspects.clone());
+        Box::pin(async move {
+            let turn = match suspects {
+                Some(suspects) => Some(suspects.lock_owned().await),
+                None => None,
+            };
+            (turn, open_line(&link, line).await)
+        })
+    }
+
+    /// Publishes what waits and fits.
+    fn publish(&mut self, line: &Line) {
+        let (now, mut others) = (Instant::now(), HashMap::<_, (mpsc::Sender<_>, Vec<_>)>::new());
+        let lanes = self.lane.is_none() && !self.desk.lanes.is_empty();
+        while let Some(request) = self.intake.next(self.window.load()) {
             let queue = &request.message.queue;
-            match self.desk.lanes.of(queue) {
-                Some(lane) => others.entry(queue.clone()).or_insert((lane, Vec::new())).1.push(request),
-                None => rest.push(request),
+            if lanes && let Some(lane) = self.desk.lanes.of(queue) {
+                others.entry(queue.clone()).or_insert((lane, Vec::new())).1.push(request);
+            } else if request.hand_over() {
+                self.window.publish(&line.channel, request, now);
             }
         }
         for (lane, requests) in others.into_values() {
             tokio::spawn(pass_on(self.desk.clone(), lane, requests));
         }
-        rest
-    }
-
-    /// Publishes a batch. What a dead channel left in doubt comes first in the next one. False where a confirm was
-    /// overdue.
-    async fn carry(&mut self, batch: Vec<Request>) -> bool {
-        let suspect = batch.iter().any(|request| request.alone);
-        let suspects = self.desk.suspects.clone();
-        let turn = if suspect { Some(suspects.lock().await) } else { None };
-        let line = match open_line(&self.desk.link, self.line.take()).await {
-            Ok(line) => line,
-            Err(error) => {
-                batch.into_iter().for_each(|mut request| request.fail(once_more(&error)));
-                return false;
-            }
-        };
-        let batch: Vec<_> = batch.into_iter().filter(Request::hand_over).collect();
-        let mut flight = Flight::start(&line.channel, batch).await;
-        match self.wait(&mut flight, turn).await {
-            Waited::Landed { in_time } => {
-                let left = flight.end();
-                if left.error.is_none() {
-                    self.line = Some(line);
-                }
-                self.intake.put_back(blame(left));
-                in_time
-            }
-            Waited::Overdue(permit) => {
-                self.open_lanes(&flight);
-                tokio::spawn(wait_aside(self.desk.clone(), line, flight, permit));
-                false
-            }
-            Waited::TooLate => {
-                self.intake.put_back(flight.end().unknown);
-                false
-            }
+        if self.window.is_idle() {
+            self.suspicion = None;
         }
     }
 
-    async fn wait(&self, flight: &mut Flight, mut turn: Option<MutexGuard<'_, ()>>) -> Waited {
-        let overdue = OVERDUE.min(self.desk.timeout);
-        let (mut left, mut in_time) = (self.desk.timeout, true);
-        while !flight.land(overdue).await {
-            in_time = false;
-            // Where the broker takes nothing at all, another channel would be no better.
-            if self.desk.link.state().blocked.is_some() {
-                continue;
-            }
-            // What a channel dies of, it dies of at once: the next one need not wait for a queue that is late.
-            drop(turn.take());
-            left = left.saturating_sub(overdue);
-            if left.is_zero() {
-                return Waited::TooLate;
-            }
-            if self.lane.is_none()
-                && let Ok(permit) = self.desk.aside.clone().try_acquire_owned()
-            {
-                return Waited::Overdue(permit);
-            }
+    /// Begins anew where the channel died: what that left in doubt comes first.
+    fn land(&mut self) {
+        (self.suspicion, self.late) = (None, false);
+        if self.window.is_broken() {
+            self.line = None;
+            let left = self.take_window().end();
+            self.intake.put_back(blame(left));
         }
-        Waited::Landed { in_time }
     }
 
-    fn open_lanes(&self, flight: &Flight) {
-        for queue in flight.open_queues() {
+    fn look_at_the_clock(&mut self) {
+        // Where the broker takes nothing at all, another channel would be no better.
+        if !self.desk.link.is_open() {
+            return self.window.wait_anew();
+        }
+        let (waited, overdue) = (self.window.longest_wait(), OVERDUE.min(self.desk.timeout));
+        if waited < overdue {
+            return;
+        }
+        // What a channel dies of, it dies of at once: the next one need not wait for a queue that is late.
+        (self.suspicion, self.late) = (None, true);
+        if self.lane.is_none()
+            && let Ok(permit) = self.desk.aside.clone().try_acquire_owned()
+        {
+            let (line, mut window) = (self.line.take(), self.take_window());
+            self.open_lanes(&window.late_queues(overdue));
+            tokio::spawn(wait_aside(self.desk.clone(), line, window, permit));
+        } else if waited >= self.desk.timeout {
+            // A confirm will not come any more.
+            self.line = None;
+            let left = self.take_window().end();
+            self.intake.put_back(left.unknown);
+        }
+    }
+
+    fn take_window(&mut self) -> Window {
+        std::mem::replace(&mut self.window, Window::new())
+    }
+
+    fn open_lanes(&self, queues: &HashSet<ShortString>) {
+        for queue in queues {
             let Some(parcels) = self.desk.lanes.open(queue) else { continue };
             warn!(
                 queue = queue.as_str(),
@@ -194,14 +291,25 @@ impl Writer {
 }
 
 /// Waits for an overdue confirm while the writer goes on with a new channel.
-async fn wait_aside(desk: Desk, line: Line, mut flight: Flight, _permit: OwnedSemaphorePermit) {
-    let mut left = desk.timeout;
-    while !left.is_zero() && !flight.land(OVERDUE.min(left)).await {
-        if desk.link.state().blocked.is_none() {
-            left = left.saturating_sub(OVERDUE);
+async fn wait_aside(desk: Desk, line: Option<Line>, mut window: Window, _permit: OwnedSemaphorePermit) {
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        let landed = poll_fn(|cx| {
+            window.look(cx);
+            if window.is_idle() { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::select! {
+            biased;
+            () = landed => break,
+            _ = tick.tick() => {}
+        }
+        if !desk.link.is_open() {
+            window.wait_anew();
+        } else if window.longest_wait() >= desk.timeout {
+            break;
         }
     }
-    let again = blame(flight.end());
+    let again = blame(window.end());
     drop(line);
     write_again(&desk, again).await;
 }
@@ -228,14 +336,11 @@ async fn pass_on(desk: Desk, lane: mpsc::Sender<Parcel>, requests: Vec<Request>)
 async fn open_line(link: &Link, line: Option<Line>) -> Result<Line> {
     loop {
         let live = link.ready().await?;
-        if let Some(line) = line.as_ref()
-            && Arc::ptr_eq(&line.live, &live)
-            && line.channel.status().connected()
-        {
-            return Ok(Line { channel: line.channel.clone(), live });
+        if let Some(line) = line.as_ref().filter(|line| Arc::ptr_eq(&line.live, &live) && line.is_good()) {
+            return Ok(line.clone());
         }
         match with_confirms(&live).await {
-            Ok(channel) => return Ok(Line { channel, live }),
+            Ok(channel) => return Ok(Line { channel: Arc::new(channel), live }),
             // The connection broke under it; wait for the next one.
             Err(error) => {
                 debug!(error = with_sources(&error), "no channel to publish on");
