@@ -5,7 +5,7 @@ use std::{future::Future, sync::Arc};
 use anyhow::{Result, bail, ensure};
 use futures_util::StreamExt;
 use lapin::{
-    BasicProperties, Channel, Confirmation, Connection, ConnectionProperties,
+    Channel, Confirmation, Connection, ConnectionProperties,
     message::Delivery,
     options::{
         BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions, QueueDeclareOptions,
@@ -13,10 +13,12 @@ use lapin::{
     },
     types::{AMQPValue, FieldTable, ShortString},
 };
+use queuey::prelude::*;
 
 use crate::{
     measure::Tally,
-    work::{Noop, PREFETCH},
+    message::{Kind, Message},
+    work::PREFETCH,
 };
 
 /// How many confirms are in flight where a queue is only filled.
@@ -51,40 +53,22 @@ pub(crate) async fn declare(channel: &Channel, queue: &str, priorities: u8) -> R
 }
 
 /// Publishes a persistent, mandatory message and waits for its confirm.
-pub(crate) async fn publish(channel: &Channel, queue: ShortString, job: &Noop) -> Result<()> {
-    publish_bytes(channel, queue, &serde_json::to_vec(job)?, persistent()).await
-}
-
-/// The body of the job of this number.
-pub(crate) fn body(number: u64) -> Result<Vec<u8>> {
-    Ok(serde_json::to_vec(&Noop::from(number))?)
-}
-
-pub(crate) async fn publish_bytes(
-    channel: &Channel,
-    queue: ShortString,
-    body: &[u8],
-    properties: BasicProperties,
-) -> Result<()> {
+pub(crate) async fn publish(channel: &Channel, queue: ShortString, message: Message) -> Result<()> {
     let mandatory = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-    let confirmed = channel.basic_publish("".into(), queue, mandatory, body, properties).await?.await?;
+    let Message { body, properties } = message;
+    let confirmed = channel.basic_publish("".into(), queue, mandatory, &body, properties).await?.await?;
     ensure!(confirmed == Confirmation::Ack(None), "not confirmed: {confirmed:?}");
     Ok(())
 }
 
-pub(crate) fn persistent() -> BasicProperties {
-    BasicProperties::default().with_delivery_mode(2).with_content_type("application/json".into())
-}
-
-/// Publishes with a window of confirms, which slides: as soon as one has come, the next body is published.
+/// Publishes with a window of confirms, which slides: as soon as one has come, the next message is published.
 pub(crate) async fn publish_all(
     channel: &Channel,
     queue: &ShortString,
-    bodies: impl Iterator<Item = Result<Vec<u8>>>,
+    messages: impl Iterator<Item = Result<Message>>,
     window: usize,
 ) -> Result<()> {
-    let publishes =
-        bodies.map(|body| async move { publish_bytes(channel, queue.clone(), &body?, persistent()).await });
+    let publishes = messages.map(|message| async move { publish(channel, queue.clone(), message?).await });
     let mut confirmed = futures_util::stream::iter(publishes).buffer_unordered(window);
     while let Some(outcome) = confirmed.next().await {
         outcome?;
@@ -92,12 +76,14 @@ pub(crate) async fn publish_all(
     Ok(())
 }
 
-/// Declares a queue with this many jobs on it.
-pub(crate) async fn fill(url: &str, queue: &str, priorities: u8, jobs: u64) -> Result<()> {
+/// Declares the queue of a job with this many of them on it.
+pub(crate) async fn fill<J: Job>(url: &str, kind: Kind, priorities: u8, jobs: u64) -> Result<()> {
+    let queue = J::QUEUE.name();
     let connection = connect(url).await?;
     let channel = confirming(&connection).await?;
     declare(&channel, queue, priorities).await?;
-    publish_all(&channel, &queue.into(), (0..jobs).map(body), FILLING).await?;
+    publish_all(&channel, &queue.into(), (0..jobs).map(|number| kind.message::<J>(queue, number)), FILLING)
+        .await?;
     close(&connection).await
 }
 

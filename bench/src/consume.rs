@@ -9,8 +9,9 @@ use queuey::prelude::*;
 use crate::{
     bare,
     broker::Broker,
-    enqueue::{cpu, rate},
-    measure::{Effort, Measured, Stopwatch, Tally, in_turn},
+    enqueue::{KINDS, beside_both, rate},
+    measure::{Effort, Measured, Stopwatch, Tally, in_turn, in_turn_beside},
+    message::Kind,
     ours,
     table::{Bar, Row},
     work::{BenchQueue, Noop, Ranked},
@@ -21,11 +22,14 @@ const JOBS: u64 = 60_000;
 pub(crate) fn plain(effort: Effort, broker: &Broker) -> Result<Vec<Row>> {
     let jobs = effort.jobs(JOBS);
     let url = || broker.url().to_owned();
-    let (ours, theirs) =
-        in_turn(effort.rounds, || queuey::<Noop>(url(), jobs), || lapin(url(), BenchQueue::Plain, 0, jobs))?;
-    let what = "consume, prefetch 100";
-    let rate = rate(what, &ours, &theirs).floor(15_000.0).bar(Bar::RatioAtLeast(1.6));
-    Ok(vec![rate, cpu(what, &ours, &theirs)])
+    let (ours, theirs) = in_turn_beside(
+        effort.rounds,
+        || queuey::<Noop>(url(), jobs),
+        KINDS,
+        |kind| lapin::<Noop>(url(), kind, 0, jobs),
+    )?;
+    let [rate, cpu, bare] = beside_both("consume, prefetch 100", &ours, &theirs, 1.6);
+    Ok(vec![rate, cpu, bare.floor(15_000.0)])
 }
 
 pub(crate) fn priorities(effort: Effort, broker: &Broker) -> Result<Vec<Row>> {
@@ -34,7 +38,7 @@ pub(crate) fn priorities(effort: Effort, broker: &Broker) -> Result<Vec<Row>> {
     let (ours, theirs) = in_turn(
         effort.rounds,
         || queuey::<Ranked>(url(), jobs),
-        || lapin(url(), BenchQueue::Priorities, 10, jobs),
+        || lapin::<Ranked>(url(), Kind::Same, 10, jobs),
     )?;
     let what = "consume, prefetch 100, 10 priorities";
     Ok(vec![rate(what, &ours, &theirs).bar(Bar::RatioAtLeast(1.2))])
@@ -60,23 +64,28 @@ async fn queuey<J: Job<Queue = BenchQueue> + From<u64>>(url: String, jobs: u64) 
     Ok(measured)
 }
 
-async fn lapin(url: String, queue: BenchQueue, priorities: u8, jobs: u64) -> Result<Measured> {
-    bare::fill(&url, queue.name(), priorities, jobs).await?;
+async fn lapin<J: Job<Queue = BenchQueue>>(
+    url: String,
+    kind: Kind,
+    priorities: u8,
+    jobs: u64,
+) -> Result<Measured> {
+    bare::fill::<J>(&url, kind, priorities, jobs).await?;
     let connection = bare::connect(&url).await?;
     let channel = connection.create_channel().await?;
     let stopwatch = Stopwatch::start();
-    bare::consume(&channel, queue.name(), jobs, read_and_ack).await?;
+    bare::consume(&channel, J::QUEUE.name(), jobs, |delivery| read_and_ack(delivery, kind)).await?;
     // The broker answers when it has every acknowledgement.
     channel.close(200, "done".into()).await?;
     let measured = stopwatch.stop(jobs);
     bare::close(&connection).await?;
-    ours::leave_with(&url, queue, 0).await?;
+    ours::leave_with(&url, J::QUEUE, 0).await?;
     Ok(measured)
 }
 
 /// What a task does with its delivery.
-async fn read_and_ack(delivery: Delivery) -> Result<()> {
-    let job: Noop = serde_json::from_slice(&delivery.data)?;
+async fn read_and_ack(delivery: Delivery, kind: Kind) -> Result<()> {
+    let job = kind.read(&delivery.data)?;
     std::hint::black_box(&job);
     delivery.ack(BasicAckOptions::default()).await?;
     Ok(())

@@ -7,7 +7,8 @@ use queuey::prelude::*;
 use crate::{
     bare,
     broker::Broker,
-    measure::{Effort, Measured, Stopwatch, each, in_tasks, in_turn},
+    measure::{Effort, Measured, Stopwatch, each, in_tasks, in_turn_beside},
+    message::Kind,
     ours,
     table::{Bar, Row, Unit},
     work::{BenchQueue, Noop},
@@ -15,6 +16,9 @@ use crate::{
 
 /// How many jobs a call of `enqueue_many` takes, and how many confirms lapin's program waits for at once.
 const A_CALL: usize = 1_000;
+
+/// The programs on lapin that queuey is measured beside.
+pub(crate) const KINDS: [Kind; 2] = [Kind::Same, Kind::Bare];
 
 pub(crate) fn from_1(effort: Effort, broker: &Broker) -> Result<Vec<Row>> {
     from_tasks(effort, broker, 1, 5_000, 0.95)
@@ -31,13 +35,18 @@ pub(crate) fn from_512(effort: Effort, broker: &Broker) -> Result<Vec<Row>> {
 fn from_tasks(effort: Effort, broker: &Broker, tasks: u64, jobs: u64, bar: f64) -> Result<Vec<Row>> {
     let jobs = effort.jobs(jobs);
     let url = || broker.url().to_owned();
-    let (ours, theirs) = in_turn(effort.rounds, || queuey(url(), tasks, jobs), || lapin(url(), tasks, jobs))?;
+    let (ours, theirs) = in_turn_beside(
+        effort.rounds,
+        || queuey(url(), tasks, jobs),
+        KINDS,
+        |kind| lapin(url(), kind, tasks, jobs),
+    )?;
     let what = format!("enqueue, {tasks} task{}", if tasks == 1 { "" } else { "s" });
-    let mut row = rate(&what, &ours, &theirs).bar(Bar::RatioAtLeast(bar));
+    let [rate, cpu, mut bare] = beside_both(&what, &ours, &theirs, bar);
     if tasks == 64 {
-        row = row.floor(9_000.0);
+        bare = bare.floor(9_000.0);
     }
-    Ok(vec![row, cpu(&what, &ours, &theirs)])
+    Ok(vec![rate, cpu, bare])
 }
 
 async fn queuey(url: String, tasks: u64, jobs: u64) -> Result<Measured> {
@@ -52,7 +61,7 @@ async fn queuey(url: String, tasks: u64, jobs: u64) -> Result<Measured> {
 }
 
 /// The tasks share one channel, and each awaits its own confirm.
-async fn lapin(url: String, tasks: u64, jobs: u64) -> Result<Measured> {
+async fn lapin(url: String, kind: Kind, tasks: u64, jobs: u64) -> Result<Measured> {
     let connection = bare::connect(&url).await?;
     let channel = bare::confirming(&connection).await?;
     let queue = BenchQueue::Plain.name();
@@ -61,7 +70,7 @@ async fn lapin(url: String, tasks: u64, jobs: u64) -> Result<Measured> {
     let publisher = channel.clone();
     in_tasks(tasks, jobs, move |number| {
         let channel = publisher.clone();
-        async move { bare::publish(&channel, queue.into(), &Noop::from(number)).await }
+        async move { bare::publish(&channel, queue.into(), kind.message::<Noop>(queue, number)?).await }
     })
     .await?;
     let measured = stopwatch.stop(jobs);
@@ -73,9 +82,13 @@ async fn lapin(url: String, tasks: u64, jobs: u64) -> Result<Measured> {
 pub(crate) fn many(effort: Effort, broker: &Broker) -> Result<Vec<Row>> {
     let calls = effort.jobs(50);
     let url = || broker.url().to_owned();
-    let (ours, theirs) = in_turn(effort.rounds, || queuey_many(url(), calls), || lapin_many(url(), calls))?;
-    let what = "enqueue_many, 1,000 a call";
-    Ok(vec![rate(what, &ours, &theirs).bar(Bar::RatioAtLeast(0.95)), cpu(what, &ours, &theirs)])
+    let (ours, theirs) = in_turn_beside(
+        effort.rounds,
+        || queuey_many(url(), calls),
+        KINDS,
+        |kind| lapin_many(url(), kind, calls),
+    )?;
+    Ok(beside_both("enqueue_many, 1,000 a call", &ours, &theirs, 0.95).into())
 }
 
 async fn queuey_many(url: String, calls: u64) -> Result<Measured> {
@@ -97,18 +110,34 @@ async fn queuey_many(url: String, calls: u64) -> Result<Measured> {
 }
 
 /// One task with a window of confirms, which slides.
-async fn lapin_many(url: String, calls: u64) -> Result<Measured> {
+async fn lapin_many(url: String, kind: Kind, calls: u64) -> Result<Measured> {
     let connection = bare::connect(&url).await?;
     let channel = bare::confirming(&connection).await?;
     let queue = BenchQueue::Plain.name();
     bare::declare(&channel, queue, 0).await?;
     let jobs = calls * A_CALL as u64;
     let stopwatch = Stopwatch::start();
-    bare::publish_all(&channel, &ShortString::from(queue), (0..jobs).map(bare::body), A_CALL).await?;
+    let messages = (0..jobs).map(|number| kind.message::<Noop>(queue, number));
+    bare::publish_all(&channel, &ShortString::from(queue), messages, A_CALL).await?;
     let measured = stopwatch.stop(jobs);
     bare::close(&connection).await?;
     ours::leave_with(&url, BenchQueue::Plain, jobs).await?;
     Ok(measured)
+}
+
+/// Beside lapin's program with the same message, the rate and the client's CPU; and the rate beside the one with bare payloads,
+/// which is another message, so that it has no bar.
+pub(crate) fn beside_both(
+    what: &str,
+    ours: &[Measured],
+    [same, bare]: &[Vec<Measured>; 2],
+    bar: f64,
+) -> [Row; 3] {
+    [
+        rate(what, ours, same).bar(Bar::RatioAtLeast(bar)),
+        cpu(what, ours, same),
+        rate(&format!("{what}, beside bare payloads"), ours, bare),
+    ]
 }
 
 /// The jobs per second of both sides.

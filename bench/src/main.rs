@@ -8,6 +8,7 @@ mod table;
 mod process;
 mod measure;
 mod work;
+mod message;
 mod bare;
 mod ours;
 mod broker;

@@ -48,8 +48,37 @@ where
     A: Future<Output = Result<T>> + Send + 'static,
     B: Future<Output = Result<T>> + Send + 'static,
 {
-    let mut measured = in_turn_at_each(rounds, &[1], |_| queuey(), |_| other())?;
-    Ok((measured.queuey.remove(0), measured.other.remove(0)))
+    let (ours, [theirs]) = in_turn_beside(rounds, queuey, [()], |()| other())?;
+    Ok((ours, theirs))
+}
+
+/// Measures queuey and each of the others in turn, A B C A B C, after a round that only warms up.
+pub(crate) fn in_turn_beside<T, K, A, B, const N: usize>(
+    rounds: usize,
+    queuey: impl Fn() -> A,
+    others: [K; N],
+    other: impl Fn(K) -> B,
+) -> Result<(Vec<T>, [Vec<T>; N])>
+where
+    T: Send + 'static,
+    K: Copy,
+    A: Future<Output = Result<T>> + Send + 'static,
+    B: Future<Output = Result<T>> + Send + 'static,
+{
+    let (mut ours, mut theirs) = (Vec::new(), [const { Vec::new() }; N]);
+    for round in 0..=rounds {
+        let mine = on_a_runtime(queuey()).context("queuey")?;
+        if round > 0 {
+            ours.push(mine);
+        }
+        for (which, measured) in others.into_iter().zip(&mut theirs) {
+            let its = on_a_runtime(other(which)).context("what it is compared with")?;
+            if round > 0 {
+                measured.push(its);
+            }
+        }
+    }
+    Ok((ours, theirs))
 }
 
 /// What both sides measured at each point, a value per round.
@@ -237,17 +266,15 @@ mod tests {
         let order = Arc::new(Mutex::new(Vec::new()));
         let side = |name: char| {
             let order = order.clone();
-            move || {
-                let order = order.clone();
-                async move {
-                    order.lock().unwrap().push(name);
-                    Ok(order.lock().unwrap().len())
-                }
+            async move {
+                let mut order = order.lock().unwrap();
+                order.push(name);
+                Ok(order.len())
             }
         };
-        let (ours, theirs) = in_turn(2, side('a'), side('b')).unwrap();
-        assert_eq!((ours, theirs), (vec![3, 5], vec![4, 6]));
-        assert_eq!(*order.lock().unwrap(), ['a', 'b', 'a', 'b', 'a', 'b']);
+        let (ours, theirs) = in_turn_beside(2, || side('a'), ['b', 'c'], side).unwrap();
+        assert_eq!((ours, theirs), (vec![4, 7], [vec![5, 8], vec![6, 9]]));
+        assert_eq!(order.lock().unwrap().iter().collect::<String>(), "abcabcabc");
     }
 
     #[test]

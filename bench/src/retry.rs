@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::Result;
 use lapin::{
-    BasicProperties, Channel,
+    Channel,
     message::Delivery,
     options::{BasicAckOptions, QueueDeclareOptions},
     types::{AMQPValue, FieldTable},
@@ -22,15 +22,13 @@ use crate::{
     broker::Broker,
     enqueue::{cpu, rate},
     measure::{Effort, Measured, Stopwatch, Tally, in_turn},
+    message::{Envelope, Kind},
     ours,
     table::{Bar, Row},
-    work::{BenchQueue, Flaky, Noop},
+    work::{BenchQueue, Flaky},
 };
 
 const BACKOFF: Duration = Duration::from_secs(1);
-
-/// The header that tells lapin's program which attempt a message is for; queuey has it in its envelope.
-const ATTEMPT: &str = "x-attempt";
 
 pub(crate) fn storm(effort: Effort, broker: &Broker) -> Result<Vec<Row>> {
     let jobs = effort.jobs(20_000);
@@ -75,7 +73,7 @@ async fn queuey(url: String, jobs: u64) -> Result<Measured> {
 /// and then acknowledged.
 async fn lapin(url: String, jobs: u64) -> Result<Measured> {
     let queue = BenchQueue::Retried.name();
-    bare::fill(&url, queue, 0, jobs).await?;
+    bare::fill::<Flaky>(&url, Kind::Same, 0, jobs).await?;
     let (publishing, consuming) = (bare::connect(&url).await?, bare::connect(&url).await?);
     let (publisher, consumer) = (bare::confirming(&publishing).await?, consuming.create_channel().await?);
     declare_hold(&publisher, queue).await?;
@@ -94,20 +92,15 @@ async fn lapin(url: String, jobs: u64) -> Result<Measured> {
 }
 
 async fn attempt(delivery: Delivery, publisher: Channel, queue: &'static str) -> Result<()> {
-    let job: Noop = serde_json::from_slice(&delivery.data)?;
-    std::hint::black_box(&job);
-    if is_first(&delivery.properties) {
-        let mut headers = FieldTable::default();
-        headers.insert(ATTEMPT.into(), AMQPValue::LongUInt(2));
-        let properties = bare::persistent().with_headers(headers);
-        bare::publish_bytes(&publisher, hold(queue).into(), &delivery.data, properties).await?;
+    let mut envelope: Envelope<'_> = serde_json::from_slice(&delivery.data)?;
+    std::hint::black_box(&envelope.payload);
+    if envelope.attempt == 1 {
+        envelope.attempt = 2;
+        let message = envelope.message()?.held(BACKOFF.as_millis() as u64)?;
+        bare::publish(&publisher, hold(queue).into(), message).await?;
     }
     delivery.ack(BasicAckOptions::default()).await?;
     Ok(())
-}
-
-fn is_first(properties: &BasicProperties) -> bool {
-    properties.headers().as_ref().is_none_or(|headers| !headers.contains_key(ATTEMPT))
 }
 
 fn hold(queue: &str) -> String {

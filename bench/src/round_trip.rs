@@ -11,6 +11,7 @@ use crate::{
     bare,
     broker::Broker,
     measure::{Effort, each, in_turn},
+    message::Kind,
     ours,
     statistics::percentile,
     table::{Bar, Row, Unit},
@@ -68,7 +69,7 @@ async fn lapin(url: String, jobs: u64) -> Result<Vec<f64>> {
         let handle = |delivery: lapin::message::Delivery| {
             let handled = handled.clone();
             async move {
-                let job: Noop = serde_json::from_slice(&delivery.data)?;
+                let job = Kind::Same.read(&delivery.data)?;
                 let _ = handled.send(job.number);
                 delivery.ack(BasicAckOptions::default()).await?;
                 Ok(())
@@ -79,7 +80,7 @@ async fn lapin(url: String, jobs: u64) -> Result<Vec<f64>> {
     let mut micros = Vec::with_capacity(jobs as usize);
     for number in 0..jobs {
         let start = Instant::now();
-        bare::publish(&channel, queue.into(), &Noop::from(number)).await?;
+        bare::publish(&channel, queue.into(), Kind::Same.message::<Noop>(queue, number)?).await?;
         next.recv().await.context("the consumer has ended")?;
         micros.push(start.elapsed().as_secs_f64() * 1e6);
     }

@@ -7,10 +7,11 @@ use crate::{
     bare,
     broker::Broker,
     measure::{AtEach, Effort, Measured, each, in_turn_at_each},
+    message::Kind,
     process::resident_mebibytes,
     sweeps::{Sweep, flow},
     table::{Bar, Row, Unit},
-    work::{made_of, many_of, spread},
+    work::{Spread, made_of, many_of},
 };
 
 const POINTS: [u64; 4] = [1_000, 10_000, 100_000, 1_000_000];
@@ -44,8 +45,7 @@ fn costs(measured: &AtEach<WithMemory>) -> AtEach<Measured> {
 }
 
 async fn queuey(url: String, waiting: u64, jobs: u64) -> Result<WithMemory> {
-    let queue = many_of(1)[0];
-    fill(&url, waiting, |number| Ok(spread(number, queue)?.to_bytes())).await?;
+    fill(&url, waiting).await?;
     let measured = flow::queuey(url.clone(), many_of(1), jobs).await?;
     let memory = resident_mebibytes().unwrap_or(f64::NAN);
     bare::delete(&url, &made_of(many_of(1))).await?;
@@ -53,19 +53,20 @@ async fn queuey(url: String, waiting: u64, jobs: u64) -> Result<WithMemory> {
 }
 
 async fn lapin(url: String, waiting: u64, jobs: u64) -> Result<WithMemory> {
-    fill(&url, waiting, bare::body).await?;
+    fill(&url, waiting).await?;
     let measured = flow::lapin(url.clone(), many_of(1), jobs).await?;
     let memory = resident_mebibytes().unwrap_or(f64::NAN);
     bare::delete(&url, &made_of(many_of(1))).await?;
     Ok((measured, memory))
 }
 
-/// Declares the queue with a backlog. Both sides' are put there the same way, for a million of them take their time.
-async fn fill(url: &str, waiting: u64, body: impl Fn(u64) -> Result<Vec<u8>>) -> Result<()> {
+/// Declares the queue with a backlog, which is the same for both sides.
+async fn fill(url: &str, waiting: u64) -> Result<()> {
     let queue = many_of(1).first().context("there is a queue")?.name();
     let connection = bare::connect(url).await?;
     let channel = bare::confirming(&connection).await?;
     bare::declare(&channel, queue, 0).await?;
-    bare::publish_all(&channel, &queue.into(), (0..waiting).map(body), 1_000).await?;
+    let messages = (0..waiting).map(|number| Kind::Same.message::<Spread>(queue, number));
+    bare::publish_all(&channel, &queue.into(), messages, 1_000).await?;
     bare::close(&connection).await
 }

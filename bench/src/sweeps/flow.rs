@@ -13,8 +13,9 @@ use tokio::{
 use crate::{
     bare,
     measure::{Measured, Stopwatch, Tally, in_tasks},
+    message::Kind,
     ours,
-    work::{Noop, OneOfMany, PREFETCH, Spread, spread},
+    work::{OneOfMany, PREFETCH, Spread, spread},
 };
 
 /// How many tasks enqueue.
@@ -99,8 +100,8 @@ pub(crate) async fn lapin(url: String, queues: &'static [OneOfMany], jobs: u64) 
     let enqueue = move |number: u64| {
         let (publisher, gate) = (shared.clone(), gated.clone());
         async move {
-            let queue = queues[number as usize % queues.len()];
-            bare::publish(&publisher, queue.name().into(), &Noop::from(number)).await?;
+            let queue = queues[number as usize % queues.len()].name();
+            bare::publish(&publisher, queue.into(), Kind::Same.message::<Spread>(queue, number)?).await?;
             gate.enqueued.add_permits(1);
             Ok(())
         }
@@ -136,7 +137,7 @@ async fn consume(
                 let gate = gate.clone();
                 async move {
                     gate.pass().await;
-                    let job: Noop = serde_json::from_slice(&delivery.data)?;
+                    let job = Kind::Same.read(&delivery.data)?;
                     std::hint::black_box(&job);
                     delivery.ack(BasicAckOptions::default()).await?;
                     Ok(())

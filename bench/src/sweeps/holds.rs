@@ -14,6 +14,7 @@ use crate::{
     bare,
     broker::Broker,
     measure::{Effort, Measured, Stopwatch, in_tasks, in_turn_at_each},
+    message::Kind,
     ours,
     sweeps::Sweep,
     table::Row,
@@ -67,8 +68,10 @@ async fn lapin(url: String, holds: u64, jobs: u64) -> Result<Measured> {
     let publish = move |number: u64| {
         let channel = publisher.clone();
         async move {
-            let queue = hold(seconds(number, holds));
-            bare::publish(&channel, queue.into(), &Noop::from(number)).await
+            let seconds = seconds(number, holds);
+            // All of queuey's message but the time at which a delayed job is due, which its envelope has as well.
+            let message = Kind::Same.message::<Noop>(BenchQueue::Plain.name(), number)?;
+            bare::publish(&channel, hold(seconds).into(), message.held(seconds * 1_000)?).await
         }
     };
     in_tasks(TASKS, holds, publish.clone()).await?;
