@@ -147,8 +147,10 @@ impl Shared {
         }
     }
 
-    async fn publish(&self, envelope: &Envelope) -> Result<()> {
-        self.desk.publisher.publish(self.message(envelope)?).await
+    /// A message that can't be made is an error when it is polled.
+    fn publish(&self, envelope: &Envelope) -> impl Future<Output = Result<()>> + Send + use<'_> {
+        let publishing = self.message(envelope).map(|message| self.desk.publisher.publish(message));
+        async move { publishing?.await }
     }
 
     /// Publishes in rows, one after the other, so that what is under way has a bound. After one that was waited for in vain,
@@ -249,17 +251,16 @@ impl Backend for RabbitMqBackend {
     }
 
     fn publish<'a>(&'a self, envelope: &'a Envelope, delay: Option<Duration>) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
-            match delay {
-                None => self.0.publish(envelope).await,
-                Some(delay) if delay.is_zero() => {
-                    self.0.open()?;
-                    self.0.known(&envelope.queue)?;
-                    self.0.publish(envelope).await
-                }
-                Some(delay) => self.0.hold(envelope, delay, self.0.context.options.retry_granularity).await,
-            }
-        })
+        // Each has a box of its own, so that the most frequent one is small.
+        match delay {
+            None => Box::pin(self.0.publish(envelope)),
+            Some(delay) if delay.is_zero() => Box::pin(async move {
+                self.0.open()?;
+                self.0.known(&envelope.queue)?;
+                self.0.publish(envelope).await
+            }),
+            Some(delay) => Box::pin(self.0.hold(envelope, delay, self.0.context.options.retry_granularity)),
+        }
     }
 
     fn publish_many<'a>(&'a self, envelopes: &'a [Envelope]) -> BoxFuture<'a, Vec<Result<()>>> {

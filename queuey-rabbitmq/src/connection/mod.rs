@@ -39,12 +39,12 @@ pub(crate) struct Context {
     pub(crate) closed: CancellationToken,
 }
 
-/// A connection of one purpose, over all its rebuilds.
+/// A connection of one purpose, over all its rebuilds. Cheap to clone: every publish does.
 #[derive(Clone)]
 pub(crate) struct Link {
     who: &'static str,
-    context: Context,
-    dialler: Dialler,
+    context: Arc<Context>,
+    dialler: Arc<Dialler>,
     state: watch::Sender<State>,
 }
 
@@ -117,7 +117,7 @@ impl Link {
             () = context.closed.cancelled() => return Err(Error::ShutDown),
         };
         let (state, _) = watch::channel(State { live: Some(first.clone()), ..State::default() });
-        let link = Link { who, context, dialler, state };
+        let link = Link { who, context: Arc::new(context), dialler: Arc::new(dialler), state };
         tokio::spawn(link.clone().supervise(first));
         Ok(link)
     }
@@ -191,8 +191,9 @@ impl Link {
     /// Resolves when a caller has waited long enough, with the reason: `publish_timeout` of the time in which the
     /// broker takes messages, or `blocked_timeout` at one stretch in which it does not.
     pub(crate) fn patience(&self) -> impl Future<Output = Error> + Send + use<> {
-        let (link, options) = (self.clone(), self.context.options.clone());
+        let link = self.clone();
         async move {
+            let options = &link.context.options;
             let mut states = link.state.subscribe();
             let mut left = options.publish_timeout;
             loop {

@@ -13,7 +13,6 @@
 
 use std::{future::Future, sync::Arc};
 
-use lapin::types::ShortString;
 use queuey_core::{Error, Result};
 use tokio::sync::{Mutex, Semaphore, mpsc};
 
@@ -69,29 +68,35 @@ impl Publisher {
     ///
     /// [`Error::NotConnected`] and [`Error::Blocked`] mean that nothing was sent, [`Error::Unconfirmed`] that it may be
     /// there; else what the broker said.
-    pub(crate) async fn publish(&self, message: Message) -> Result<()> {
-        self.publish_until(message, self.link.patience()).await
+    pub(crate) fn publish(&self, message: Message) -> impl Future<Output = Result<()>> + Send + '_ {
+        self.publish_until(message, self.link.patience())
     }
 
     /// Publishes a message, and gives up when `enough` resolves, with its reason where nothing was sent.
-    pub(crate) async fn publish_until(
-        &self,
+    pub(crate) fn publish_until<'a, E>(
+        &'a self,
         message: Message,
-        enough: impl Future<Output = Error>,
-    ) -> Result<()> {
-        let (job_id, queue) = (message.job_id, message.queue.clone());
+        enough: E,
+    ) -> impl Future<Output = Result<()>> + use<'a, E>
+    where
+        E: Future<Output = Error>,
+    {
+        // The message is put away at once: a future that holds it would be a large one, and be moved about.
+        let (job_id, lane) = (message.job_id, self.lanes.of(&message.queue));
         let (request, mut asked) = ask(message);
-        let answered = async {
-            self.send(&queue, Parcel::One(request)).await?;
-            (&mut asked.answer).await.unwrap_or(Err(Error::ShutDown))
-        };
-        tokio::select! {
-            biased;
-            answer = answered => return answer,
-            reason = enough => if asked.give_up() { return Err(reason) },
+        async move {
+            let answered = async {
+                self.send(lane, Parcel::One(request)).await?;
+                (&mut asked.answer).await.unwrap_or(Err(Error::ShutDown))
+            };
+            tokio::select! {
+                biased;
+                answer = answered => return answer,
+                reason = enough => if asked.give_up() { return Err(reason) },
+            }
+            // It was handed over: the answer may have come at this very moment.
+            asked.answer.try_recv().unwrap_or(Err(Error::Unconfirmed { job_id }))
         }
-        // It was handed over: the answer may have come at this very moment.
-        asked.answer.try_recv().unwrap_or(Err(Error::Unconfirmed { job_id }))
     }
 
     /// Publishes messages in their order, with the patience of a producer, and gives each its own result.
@@ -125,8 +130,8 @@ impl Publisher {
         results
     }
 
-    async fn send(&self, queue: &ShortString, mut parcel: Parcel) -> Result<()> {
-        if let Some(lane) = self.lanes.of(queue) {
+    async fn send(&self, lane: Option<mpsc::Sender<Parcel>>, mut parcel: Parcel) -> Result<()> {
+        if let Some(lane) = lane {
             match lane.send(parcel).await {
                 Ok(()) => return Ok(()),
                 // It was closed at this moment.

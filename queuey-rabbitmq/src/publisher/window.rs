@@ -3,8 +3,6 @@
 
 use std::{
     collections::HashSet,
-    future::Future,
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -12,6 +10,7 @@ use std::{
 
 use lapin::{Channel, Confirmation, options::BasicPublishOptions, types::ShortString};
 use queuey_core::Error;
+use tokio_util::sync::ReusableBoxFuture;
 use uuid::Uuid;
 
 use super::{
@@ -31,7 +30,8 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// A body above this has the channel for itself.
 const LARGE: usize = 64 * 1024;
 
-type Confirming = Pin<Box<dyn Future<Output = lapin::Result<Confirmation>> + Send>>;
+/// A publish until its confirm, in a box that is used again: it takes a kilobyte, for each message.
+type Confirming = ReusableBoxFuture<'static, lapin::Result<Confirmation>>;
 
 struct Publish {
     request: Request,
@@ -43,6 +43,7 @@ struct Publish {
 pub(super) struct Window {
     publishes: Matching<Publish>,
     load: Load,
+    spare: Vec<Confirming>,
     /// What the channel died of.
     error: Option<lapin::Error>,
 }
@@ -107,7 +108,7 @@ fn wants_own(request: &Request) -> bool {
 
 impl Window {
     pub(super) fn new() -> Self {
-        Window { publishes: Matching::new(), load: Load::default(), error: None }
+        Window { publishes: Matching::new(), load: Load::default(), spare: Vec::new(), error: None }
     }
 
     pub(super) fn load(&self) -> &Load {
@@ -118,7 +119,14 @@ impl Window {
     /// before the next costs a write to the socket each.
     pub(super) fn publish(&mut self, channel: &Arc<Channel>, request: Request, since: Instant) {
         self.load.take(&request);
-        let confirming = Box::pin(publish(channel.clone(), request.message.clone()));
+        let publishing = publish(channel.clone(), request.message.clone());
+        let confirming = match self.spare.pop() {
+            Some(mut spare) => {
+                spare.set(publishing);
+                spare
+            }
+            None => ReusableBoxFuture::new(publishing),
+        };
         self.publishes.push(Publish { request, confirming, since });
     }
 
@@ -131,12 +139,13 @@ impl Window {
         if news {
             for publish in self.publishes.tell(tell) {
                 self.load.give_back(&publish.request);
+                self.spare.push(publish.confirming);
             }
         }
     }
 
     fn look_once(&mut self, cx: &mut Context<'_>) -> bool {
-        let see = |publish: &mut Publish| match publish.confirming.as_mut().poll(cx) {
+        let see = |publish: &mut Publish| match publish.confirming.poll(cx) {
             Poll::Pending => Seen::Open,
             Poll::Ready(Ok(confirmation)) => {
                 Seen::Confirmed { acked: confirmation.is_ack(), returned: confirmation.take_message() }
