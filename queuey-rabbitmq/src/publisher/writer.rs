@@ -221,7 +221,10 @@ impl Writer {
     fn publish(&mut self, line: &Line) {
         let (now, mut others) = (Instant::now(), HashMap::<_, (mpsc::Sender<_>, Vec<_>)>::new());
         let lanes = self.lane.is_none() && !self.desk.lanes.is_empty();
-        while let Some(request) = self.intake.next(self.window.load()) {
+        // What came to the front in the meantime may be a suspect, and have to wait for its turn.
+        while (self.suspicion.is_some() || !self.is_suspect_next())
+            && let Some(request) = self.intake.next(self.window.load())
+        {
             let queue = &request.message.queue;
             if lanes && let Some(lane) = self.desk.lanes.of(queue) {
                 others.entry(queue.clone()).or_insert((lane, Vec::new())).1.push(request);
