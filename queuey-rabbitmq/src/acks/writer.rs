@@ -167,15 +167,20 @@ impl Writer {
     }
 }
 
-/// Gives those that are about to end a delivery their turn: what they end goes into the same frame.
+/// Gives those that are about to end a delivery their turn, for as long as more come: what they end goes into the same
+/// frame.
 async fn gather(commands: &mut mpsc::Receiver<Command>, batch: &mut Vec<Command>, most: usize) {
-    if batch.len() < most {
+    while batch.len() < most {
+        let before = batch.len();
         tokio::task::yield_now().await;
-    }
-    while batch.len() < most
-        && let Ok(command) = commands.try_recv()
-    {
-        batch.push(command);
+        while batch.len() < most
+            && let Ok(command) = commands.try_recv()
+        {
+            batch.push(command);
+        }
+        if batch.len() == before {
+            return;
+        }
     }
 }
 
