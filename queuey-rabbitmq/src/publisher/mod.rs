@@ -21,6 +21,7 @@ mod matching;
 mod window;
 mod intake;
 mod lanes;
+mod blame;
 mod writer;
 
 use crate::{connection::Link, error::once_more, message::Message};

@@ -151,7 +151,10 @@ impl Window {
                 Seen::Confirmed { acked: confirmation.is_ack(), returned: confirmation.take_message() }
             }
             Poll::Ready(Err(error)) => {
-                self.error.get_or_insert(error);
+                // What is published while a channel dies is only told that it is closed.
+                if self.error.as_ref().is_none_or(|known| is_reason(&error) && !is_reason(known)) {
+                    self.error = Some(error);
+                }
                 Seen::Lost
             }
         };
@@ -203,6 +206,11 @@ fn tell(publish: &mut Publish, verdict: Verdict) {
         Verdict::Refused => request.fail(Error::Refused { queue: request.message.queue.to_string() }),
         Verdict::Unknown => {}
     }
+}
+
+/// Whether the broker gave the reason.
+fn is_reason(error: &lapin::Error) -> bool {
+    matches!(error.kind(), lapin::ErrorKind::ProtocolError(_))
 }
 
 async fn publish(channel: Arc<Channel>, message: Arc<Message>) -> lapin::Result<Confirmation> {

@@ -18,14 +18,15 @@ use tokio::{
 use tracing::{debug, warn};
 
 use super::{
+    blame::blame,
     intake::{Intake, Parcels},
     lanes::Lanes,
     request::{Parcel, Request},
-    window::{Left, Window},
+    window::Window,
 };
 use crate::{
     connection::{Link, Live},
-    error::{ACCESS_REFUSED, Failure, Refusal, once_more, with_sources},
+    error::{once_more, with_sources},
 };
 
 /// A confirm that takes longer than this is waited for beside the channel's work.
@@ -33,12 +34,6 @@ const OVERDUE: Duration = Duration::from_secs(1);
 
 /// How often it is looked at whether a confirm is overdue.
 const TICK: Duration = Duration::from_millis(100);
-
-/// The reply code of a broker that ends connections for reasons of its own.
-const CONNECTION_FORCED: u16 = 320;
-
-/// How often a message may take its connection down before it is taken for the cause.
-const MAX_BREAKS: u32 = 3;
 
 /// What the writers of a publisher share.
 #[derive(Clone)]
@@ -86,6 +81,8 @@ pub(super) struct Writer {
     lane: Option<ShortString>,
     /// Whether a confirm was overdue since nothing was under way.
     late: bool,
+    /// When a confirm was overdue for the last time.
+    calm_since: Instant,
 }
 
 /// What a writer is woken for.
@@ -114,6 +111,7 @@ impl Writer {
             tick,
             lane: None,
             late: false,
+            calm_since: Instant::now(),
         }
     }
 
@@ -129,10 +127,11 @@ impl Writer {
 
     /// Writes until all is confirmed in time, or nothing comes for a while.
     async fn write_lane(mut self, queue: ShortString) {
+        let mut is_open = true;
         loop {
             let event = tokio::time::timeout(self.desk.timeout, poll_fn(|cx| self.poll_event(cx))).await;
             match event {
-                Err(_) | Ok(Event::Ended) => break,
+                Ok(Event::Ended) => break,
                 Ok(Event::Landed) => {
                     let late = self.late;
                     self.handle(Event::Landed);
@@ -141,9 +140,18 @@ impl Writer {
                     }
                 }
                 Ok(event) => self.handle(event),
+                Err(_) if self.window.is_idle() => break,
+                Err(_) => {}
+            }
+            // Under a steady load there is always something under way.
+            if is_open && self.calm_since.elapsed() >= self.desk.timeout {
+                self.desk.lanes.close(&queue);
+                is_open = false;
             }
         }
-        self.desk.lanes.close(&queue);
+        if is_open {
+            self.desk.lanes.close(&queue);
+        }
         write_again(&self.desk, self.intake.close().await).await;
     }
 
@@ -226,9 +234,15 @@ impl Writer {
             && let Some(request) = self.intake.next(self.window.load())
         {
             let queue = &request.message.queue;
-            if lanes && let Some(lane) = self.desk.lanes.of(queue) {
-                others.entry(queue.clone()).or_insert((lane, Vec::new())).1.push(request);
+            if let Some((_, requests)) = others.get_mut(queue) {
+                requests.push(request);
+            } else if lanes && let Some(lane) = self.desk.lanes.of(queue) {
+                others.insert(queue.clone(), (lane, vec![request]));
             } else if request.hand_over() {
+                if !request.alone {
+                    // The suspect that this was for is gone.
+                    self.suspicion = None;
+                }
                 self.window.publish(&line.channel, request, now);
             }
         }
@@ -242,12 +256,11 @@ impl Writer {
 
     /// Begins anew where the channel died: what that left in doubt comes first.
     fn land(&mut self) {
-        (self.suspicion, self.late) = (None, false);
         if self.window.is_broken() {
-            self.line = None;
             let left = self.take_window().end();
-            self.intake.put_back(blame(left));
+            self.intake.put_back(blame(left, self.late));
         }
+        (self.suspicion, self.late) = (None, false);
     }
 
     fn look_at_the_clock(&mut self) {
@@ -260,22 +273,25 @@ impl Writer {
             return;
         }
         // What a channel dies of, it dies of at once: the next one need not wait for a queue that is late.
-        (self.suspicion, self.late) = (None, true);
+        (self.suspicion, self.late, self.calm_since) = (None, true, Instant::now());
         if self.lane.is_none()
             && let Ok(permit) = self.desk.aside.clone().try_acquire_owned()
         {
-            let (line, mut window) = (self.line.take(), self.take_window());
+            let line = self.line.clone();
+            let mut window = self.take_window();
             self.open_lanes(&window.late_queues(overdue));
             tokio::spawn(wait_aside(self.desk.clone(), line, window, permit));
         } else if waited >= self.desk.timeout {
             // A confirm will not come any more.
-            self.line = None;
             let left = self.take_window().end();
             self.intake.put_back(left.unknown);
         }
     }
 
+    /// Takes what is under way, and gives its channel up: no other window may be on it, nor a channel be opened that may
+    /// turn out to be this one.
     fn take_window(&mut self) -> Window {
+        (self.line, self.opening) = (None, None);
         std::mem::replace(&mut self.window, Window::new())
     }
 
@@ -312,7 +328,7 @@ async fn wait_aside(desk: Desk, line: Option<Line>, mut window: Window, _permit:
             break;
         }
     }
-    let again = blame(window.end());
+    let again = blame(window.end(), true);
     drop(line);
     write_again(&desk, again).await;
 }
@@ -357,39 +373,4 @@ async fn with_confirms(live: &Live) -> lapin::Result<Channel> {
     let channel = live.channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;
     Ok(channel)
-}
-
-/// Finds out which message a channel died of: the one that was alone on it. Gives those to be written again, each alone
-/// where one of several is the cause.
-fn blame(left: Left) -> Vec<Request> {
-    let Left { mut unknown, error, sole } = left;
-    let Some(error) = error else { return unknown };
-    let Some(refusal) = Refusal::of(&error).filter(|refusal| refusal.code != CONNECTION_FORCED) else {
-        return unknown;
-    };
-    for request in &mut unknown {
-        request.breaks += u32::from(sole && request.alone);
-        if sole && let Some(reason) = refused(request, &refusal, &error) {
-            request.answer(Err(reason));
-        }
-        request.alone = true;
-    }
-    unknown.retain(|request| !request.is_given_up());
-    unknown
-}
-
-/// What a message is told that was alone on its channel, where that is certain to be the cause.
-fn refused(request: &Request, refusal: &Refusal, error: &lapin::Error) -> Option<Error> {
-    let of_channel = error.is_amqp_soft_error();
-    if let Some((size, limit)) = refusal.too_large() {
-        return Some(Error::TooLarge { size, limit });
-    }
-    if of_channel && refusal.code == ACCESS_REFUSED {
-        return Some(Error::AccessRefused { what: refusal.text.clone() });
-    }
-    if of_channel || request.breaks >= MAX_BREAKS {
-        let what = format!("the broker would not have a message for queue `{}`", request.message.queue);
-        return Some(Failure::caused(what, error.clone()));
-    }
-    None
 }
