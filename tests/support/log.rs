@@ -2,11 +2,18 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
-use tracing::subscriber::DefaultGuard;
+use tracing::{
+    Dispatch,
+    subscriber::{DefaultGuard, NoSubscriber},
+};
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
+
+/// As long as there is one subscriber, `tracing` asks that of the thread which logs a line first whether anybody wants it, and
+/// remembers the answer for all: what another test has logged would be lost here. So there is always one more.
+static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
 
 /// All that was logged on one thread.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +58,7 @@ pub fn captured() -> (Captured, DefaultGuard) {
 
 /// [`captured`], of these targets and levels: `trace,lapin=off`.
 pub fn captured_at(filter: &str) -> (Captured, DefaultGuard) {
+    LazyLock::force(&ANOTHER);
     let log = Captured::default();
     let subscriber = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::new(filter))
