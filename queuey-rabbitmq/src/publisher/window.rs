@@ -115,8 +115,8 @@ impl Window {
         &self.load
     }
 
-    /// Publishes a request that fits, with the next look, after those before it: without waiting, for a message that is waited for
-    /// before the next costs a write to the socket each.
+    /// Publishes a request that fits, with the next look, after those before it. Nothing is waited for: else each message
+    /// would cost a write to the socket.
     pub(super) fn publish(&mut self, channel: &Arc<Channel>, request: Request, since: Instant) {
         self.load.take(&request);
         let publishing = publish(channel.clone(), request.message.clone());

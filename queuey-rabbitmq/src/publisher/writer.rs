@@ -279,6 +279,7 @@ impl Writer {
         {
             let line = self.line.clone();
             let mut window = self.take_window();
+            self.late = false;
             self.open_lanes(&window.late_queues(overdue));
             tokio::spawn(wait_aside(self.desk.clone(), line, window, permit));
         } else if waited >= self.desk.timeout {
